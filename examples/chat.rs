@@ -1,8 +1,8 @@
 //! A chat server: what one says, all others hear.
 //!
-//! Watch the room: it is one `broadcast` channel, and who speaks never waits. It keeps the last lines for those who are late. A
-//! member who doesn't read as fast as the others talk misses the oldest (`Lagged`) and is told how many, rather than hold
-//! anybody up or fill the memory.
+//! Watch the room: it is one `broadcast` channel, and who speaks never waits. It keeps the last lines for those who are
+//! late. A member who doesn't read as fast as the others talk misses the oldest (`Lagged`) and is told how many, rather
+//! than hold anybody up or fill the memory.
 //!
 //! With an address as argument it serves there until it is killed: `cargo run --example chat -- 127.0.0.1:7007`, and
 //! `nc 127.0.0.1 7007` for as many as like to talk.
@@ -66,8 +66,8 @@ async fn serve(listener: TcpListener) {
     let room = Room::new(BEHIND_MAX);
     loop {
         let (connection, member) = accept(&listener).await;
-        // Before the next one is let in: everybody hears of those who come later, and of nobody else. And before anybody is told of this one:
-        // what they say then it is to hear.
+        // Before the next one is let in: everybody hears of those who come later, and of nobody else. And before
+        // anybody is told of this one: what they say then it is to hear.
         let lines = room.subscribe();
         say(&room, member, format!("{member} is here\n"));
         quadrille::spawn(attend(room.clone(), lines, connection, member));

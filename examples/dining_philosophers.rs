@@ -1,8 +1,8 @@
 //! Dining philosophers: five threads, five forks between them, and each eats with two.
 //!
-//! The forks are locks that suspend the thread which waits for one, so five philosophers dine on any number of workers, one too.
-//! Nobody starves with a fork in the hand, because each takes the lower-numbered fork first: the last of a circle of waiters
-//! would have to wait for a fork with a smaller number than the one it holds.
+//! The forks are locks that suspend the thread which waits for one, so five philosophers dine on any number of workers,
+//! one too. Nobody starves with a fork in the hand, because each takes the lower-numbered fork first: the last of a
+//! circle of waiters would have to wait for a fork with a smaller number than the one it holds.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

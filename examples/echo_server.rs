@@ -1,8 +1,8 @@
 //! An echo server with a thread for each connection, over TCP; its clients are threads of the standard library.
 //!
-//! Watch that the server is the textbook's: accept, spawn, and in each thread read and write until the other side has had
-//! enough. What waits is suspended, so a connection costs a stack and no thread of the operating system. When the runtime ends,
-//! the thread that accepts is unwound out of its wait.
+//! Watch that the server is the textbook's: accept, spawn, and in each thread read and write until the other side has
+//! had enough. What waits is suspended, so a connection costs a stack and no thread of the operating system. When the
+//! runtime ends, the thread that accepts is unwound out of its wait.
 //!
 //! With an address as argument it serves there until it is killed: `cargo run --example echo_server -- 127.0.0.1:7007`.
 

@@ -1,6 +1,7 @@
 //! Ending well: Ctrl-C stops what comes in, what was accepted is finished, and the runtime ends within bounded time.
 //!
-//! Nobody sits at the keyboard of a test, so a child process sends the signal. With `--by-hand` it is you: press Ctrl-C.
+//! Nobody sits at the keyboard of a test, so a child process sends the signal. With `--by-hand` it is you: press
+//! Ctrl-C.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

@@ -1,7 +1,7 @@
 //! A server over HTTP/1: hyper, with nothing but quadrille underneath.
 //!
-//! `cargo run --release --example http_hello -- 127.0.0.1:8080` serves until it is stopped (try `wrk -c 64 http://127.0.0.1:8080/`).
-//! Without an address it asks itself, by hyper's client, and ends.
+//! `cargo run --release --example http_hello -- 127.0.0.1:8080` serves until it is stopped (try
+//! `wrk -c 64 http://127.0.0.1:8080/`). Without an address it asks itself, by hyper's client, and ends.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

@@ -1,7 +1,7 @@
 //! A server over TLS: hyper above rustls above a socket of quadrille's, with a certificate that it makes for itself.
 //!
-//! `cargo run --example https_hello -- 127.0.0.1:8443 cert.pem` writes the certificate there and serves until it is stopped (try
-//! `curl --cacert cert.pem https://127.0.0.1:8443/`). Without arguments it asks itself over TLS, and ends.
+//! `cargo run --example https_hello -- 127.0.0.1:8443 cert.pem` writes the certificate there and serves until it is
+//! stopped (try `curl --cacert cert.pem https://127.0.0.1:8443/`). Without arguments it asks itself over TLS, and ends.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

@@ -6,9 +6,10 @@
 //! GET /metrics                 what the runtime and this service count
 //! ```
 //!
-//! `cargo run --example json_service -- 127.0.0.1:8080` serves until Ctrl-C (`SIGINT`) or `SIGTERM`. Then nobody is let in any
-//! more, every request that has begun is answered, and the program ends. Whoever takes longer than 10 seconds for the rest of a
-//! request is cut off; `-- 127.0.0.1:8080 0.5` makes it half a second. Without an address it asks itself, and ends the same way.
+//! `cargo run --example json_service -- 127.0.0.1:8080` serves until Ctrl-C (`SIGINT`) or `SIGTERM`. Then nobody is let
+//! in any more, every request that has begun is answered, and the program ends. Whoever takes longer than 10 seconds
+//! for the rest of a request is cut off; `-- 127.0.0.1:8080 0.5` makes it half a second. Without an address it asks
+//! itself, and ends the same way.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

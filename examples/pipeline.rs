@@ -4,9 +4,9 @@
 //!   source (task) ──► jobs ──► parsers (threads) ──► answers ──► sink (task)
 //! ```
 //!
-//! A parser is recursive and pulls its characters from a channel, wherever in its recursion it is: it waits there. As a thread it
-//! is the plain program; as a future, each of its functions would have to become one. Source and sink only wait for channels,
-//! so they are tasks. All of them run on the same workers, through the same channels.
+//! A parser is recursive and pulls its characters from a channel, wherever in its recursion it is: it waits there. As a
+//! thread it is the plain program; as a future, each of its functions would have to become one. Source and sink only
+//! wait for channels, so they are tasks. All of them run on the same workers, through the same channels.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

@@ -5,9 +5,9 @@
 //! +use quadrille::thread;
 //! ```
 //!
-//! The rest is in `ported/primes.rs`: scopes and what they borrow, names, parking, sleeping, joining. It is compiled here under
-//! either line, and both must come to the same. The threads of one are the operating system's, those of the other are user-level
-//! threads of the runtime that `main` has entered, so that a thousand of them are nothing special.
+//! The rest is in `ported/primes.rs`: scopes and what they borrow, names, parking, sleeping, joining. It is compiled
+//! here under either line, and both must come to the same. The threads of one are the operating system's, those of the
+//! other are user-level threads of the runtime that `main` has entered, so that a thousand of them are nothing special.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

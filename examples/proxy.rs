@@ -1,7 +1,7 @@
 //! A proxy over TCP: what one side says, the other hears, until both have ended.
 //!
-//! Watch the ends: `copy_bidirectional` passes on the end of one direction (it closes the writer, which ends the writing alone) while the
-//! other goes on. So a client that says "that was all" and then waits for an answer gets it.
+//! Watch the ends: `copy_bidirectional` passes on the end of one direction (it closes the writer, which ends the
+//! writing alone) while the other goes on. So a client that says "that was all" and then waits for an answer gets it.
 //!
 //! With two addresses as arguments it stands at the first for the second until it is killed:
 //! `cargo run --example proxy -- 127.0.0.1:8080 127.0.0.1:80`.

@@ -1,7 +1,7 @@
 //! Very many threads that all sleep at the same time, and are all woken.
 //!
-//! `cargo run --release --example sleeping_threads -- [THREADS]`; 20,000 by default, and 1,000,000 is a fair number. A sleeping
-//! thread costs what its stack has been used for, a page or so: the rest of it is only an address.
+//! `cargo run --release --example sleeping_threads -- [THREADS]`; 20,000 by default, and 1,000,000 is a fair number. A
+//! sleeping thread costs what its stack has been used for, a page or so: the rest of it is only an address.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

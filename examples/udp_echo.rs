@@ -1,7 +1,7 @@
 //! An echo server over UDP.
 //!
-//! Watch that several tasks receive from one socket: each datagram goes to one of them, and a slow one holds up nobody. The
-//! client doesn't trust the network: it asks again when no answer comes in time.
+//! Watch that several tasks receive from one socket: each datagram goes to one of them, and a slow one holds up nobody.
+//! The client doesn't trust the network: it asks again when no answer comes in time.
 //!
 //! With an address as argument it serves there until it is killed: `cargo run --example udp_echo -- 127.0.0.1:7007`.
 

@@ -1,12 +1,15 @@
-//! A chat over WebSocket with a thread for each member, by the crate `tungstenite` as it is: in blocking style, and without a runtime.
+//! A chat over WebSocket with a thread for each member, by the crate `tungstenite` as it is: in blocking style, and
+//! without a runtime.
 //!
-//! Watch how [`Connection`] reads. All that such a library wants is std's `Read` and `Write`, and what a thread waits for in them is any
-//! future: here the first of what the member sends, what another one says, and the end of the server. For the latter two it
-//! answers `WouldBlock`, after which tungstenite goes on where it was. So one thread does for both directions, in the middle of a
-//! message, too: no lock, no second thread, and no limit of time after which it looks around.
+//! Watch how [`Connection`] reads. All that such a library wants is std's `Read` and `Write`, and what a thread waits
+//! for in them is any future: here the first of what the member sends, what another one says, and the end of the
+//! server. For the latter two it answers `WouldBlock`, after which tungstenite goes on where it was. So one thread does
+//! for both directions, in the middle of a message, too: no lock, no second thread, and no limit of time after which it
+//! looks around.
 //!
-//! `cargo run --example websocket_chat -- 127.0.0.1:7007` serves until Ctrl-C; then nobody is let in any more, all members are
-//! told that the server goes away, and it ends when they have answered, or after 5 seconds. Without an address it talks to itself.
+//! `cargo run --example websocket_chat -- 127.0.0.1:7007` serves until Ctrl-C; then nobody is let in any more, all
+//! members are told that the server goes away, and it ends when they have answered, or after 5 seconds. Without an
+//! address it talks to itself.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
@@ -29,7 +32,8 @@ use tungstenite::{Message, Utf8Bytes, WebSocket};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// How long a member may keep its thread waiting as it enters, or until there is room for what it is told; and the server, at the end.
+/// How long a member may keep its thread waiting as it enters, or until there is room for what it is told; and the
+/// server, at the end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Messages that a member may be behind.
 const BEHIND_MAX: usize = 256;

@@ -1,10 +1,11 @@
-//! Stamps the programs with what they are built from, so that a report names the commit and the compiler of the program that ran and not those that are there
-//! when it runs, and so that a program knows one of the same build.
+//! Stamps the programs with what they are built from, so that a report names the commit and the compiler of the program
+//! that ran and not those that are there when it runs, and so that a program knows one of the same build.
 //!
 //! - `QUADRILLE_COMMIT`: the commit, and whether what is built differs from it;
 //! - `QUADRILLE_RUSTC`: the version of the compiler;
-//! - `QUADRILLE_BUILD`: a hash of all sources, the compiler, the profile and the features, but for `mimalloc`. A commit would not do, because two builds of
-//!   changed trees can have the same, nor would the time of a file, because cargo puts a program that it has kept in place again.
+//! - `QUADRILLE_BUILD`: a hash of all sources, the compiler, the profile and the features, but for `mimalloc`. A commit
+//!   would not do, because two builds of changed trees can have the same, nor would the time of a file, because cargo
+//!   puts a program that it has kept in place again.
 
 use std::env;
 use std::fs;
@@ -103,7 +104,8 @@ fn commit(tree: &Path) -> String {
     }
 }
 
-/// What changes with every commit and every checkout: the log of HEAD, or where none is kept HEAD and the branches. None without git.
+/// What changes with every commit and every checkout: the log of HEAD, or where none is kept HEAD and the branches.
+/// None without git.
 fn moves_with_commits(tree: &Path) -> Vec<PathBuf> {
     let path = |name: &str| git(tree, &["rev-parse", "--git-path", name]).map(|path| tree.join(path));
     let existing = |names: &[&str]| -> Vec<PathBuf> {

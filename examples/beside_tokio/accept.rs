@@ -3,7 +3,8 @@
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille::time::{Duration, sleep};
 
-/// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end give some back.
+/// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end
+/// give some back.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits for the next connection.

@@ -1,7 +1,9 @@
-//! Libraries that need tokio: one that needs its runtime, adapted by the crate `async-compat`, and one that needs its traits only.
+//! Libraries that need tokio: one that needs its runtime, adapted by the crate `async-compat`, and one that needs its
+//! traits only.
 //!
-//! Watch: `compat` around a future runs it on quadrille's workers, inside of a tokio runtime that the crate starts when it is first
-//! needed, on a thread of its own. The `compat` of tokio-util turns the traits of futures-io into tokio's, and no runtime takes part.
+//! Watch: `compat` around a future runs it on quadrille's workers, inside of a tokio runtime that the crate starts when
+//! it is first needed, on a thread of its own. The `compat` of tokio-util turns the traits of futures-io into tokio's,
+//! and no runtime takes part.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
 mod accept;

@@ -1,4 +1,5 @@
-//! A library that needs tokio's runtime, here reqwest, used from quadrille: a small tokio runtime beside it, on one thread.
+//! A library that needs tokio's runtime, here reqwest, used from quadrille: a small tokio runtime beside it, on one
+//! thread.
 //!
 //! Watch: `spawn` lets the library run over there; `InTokio` runs here what is awaited here. Its timers and sockets
 //! are over there in both, and so is what the library spawns, as reqwest its connections.

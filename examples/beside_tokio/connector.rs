@@ -38,7 +38,8 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A stream of quadrille that says what hyper-util's pool asks of a connection, which is for a type of one's own to say.
+/// A stream of quadrille that says what hyper-util's pool asks of a connection, which is for a type of one's own to
+/// say.
 pub(crate) struct Plain(TcpStream);
 
 impl Connection for Plain {

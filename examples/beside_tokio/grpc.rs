@@ -1,7 +1,8 @@
 //! gRPC by tonic: a server on quadrille, and a client that is tokio's or quadrille's.
 //!
-//! Watch: tonic makes an answer of a request, and hyper serves that over HTTP/2. `Channel`, which is the client, spawns and connects where it
-//! is told to: on tokio unless it has an executor and a connector. Its timeouts are tokio's in any case. Whoever asks by it may do that anywhere.
+//! Watch: tonic makes an answer of a request, and hyper serves that over HTTP/2. `Channel`, which is the client, spawns
+//! and connects where it is told to: on tokio unless it has an executor and a connector. Its timeouts are tokio's in
+//! any case. Whoever asks by it may do that anywhere.
 //!
 //! What stands here for a service and its client is otherwise written by tonic-prost-build, from a file of protobuf.
 #![expect(clippy::print_stdout, reason = "a program prints")]

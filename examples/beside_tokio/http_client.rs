@@ -1,7 +1,8 @@
 //! A client over HTTP that keeps its connections: hyper-util's, and no runtime of tokio's.
 //!
-//! Watch: the pool wants a connector, an executor and a timer, and quadrille has them. `hyper_util::client::legacy::Client` is what reqwest
-//! has inside; it is the latter's connector and timeouts that need tokio.
+//! Watch: the pool wants a connector, an executor and a timer, and quadrille has them.
+//! `hyper_util::client::legacy::Client` is what reqwest has inside; it is the latter's connector and timeouts that need
+//! tokio.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
 mod accept;

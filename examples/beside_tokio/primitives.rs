@@ -1,7 +1,8 @@
 //! What an operation costs that waits for nobody, here and in tokio: of locks, channels, timers, and sets of tasks.
 //!
-//! Watch: a line for each, in nanoseconds, medians of five runs in turn, each in a task of a runtime with one worker. A run has a thousand operations, enough to see
-//! that it works. For figures build it with `--release`, and say how many: `cargo run --release -p quadrille-beside-tokio --example primitives -- 1000000`.
+//! Watch: a line for each, in nanoseconds, medians of five runs in turn, each in a task of a runtime with one worker. A
+//! run has a thousand operations, enough to see that it works. For figures build it with `--release`, and say how many:
+//! `cargo run --release -p quadrille-beside-tokio --example primitives -- 1000000`.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
 use std::future::ready;

@@ -1,8 +1,8 @@
 //! A database by sqlx, with its feature `runtime-tokio`: tasks of quadrille that share a pool.
 //!
-//! Watch: `compat` of the crate `async-compat` is around all that touches the pool, and around its end: the timers of the pool are tokio's, and
-//! a connection that is given back is so by a task of tokio's. The queries are polled on quadrille's workers; SQLite itself has a
-//! thread for each connection, which sqlx starts.
+//! Watch: `compat` of the crate `async-compat` is around all that touches the pool, and around its end: the timers of
+//! the pool are tokio's, and a connection that is given back is so by a task of tokio's. The queries are polled on
+//! quadrille's workers; SQLite itself has a thread for each connection, which sqlx starts.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
 use async_compat::CompatExt as _;

@@ -1,4 +1,5 @@
-// A program for `std::thread`, without its `use std::thread;`: ../ported.rs puts that above it, and another line in its place.
+// A program for `std::thread`, without its `use std::thread;`: ../ported.rs puts that above it, and another line in its
+// place.
 
 /// Numbers that a worker takes at a time.
 const CHUNK: u32 = 500;

@@ -1,4 +1,5 @@
-//! What the servers among the examples share. The examples are the files beside the manifest: `cargo run --example hello`.
+//! What the servers among the examples share. The examples are the files beside the manifest:
+//! `cargo run --example hello`.
 
 use std::net::SocketAddr;
 
@@ -10,8 +11,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits for the next connection, and tells who made it. What is written to it leaves at once (`TCP_NODELAY`).
 ///
-/// A failed `accept` is no reason to end a server: mostly no descriptor is left, and connections that end give some back. So
-/// it waits 10 ms and tries again. If that fails, too, it says why on standard error, once, and goes on like this.
+/// A failed `accept` is no reason to end a server: mostly no descriptor is left, and connections that end give some
+/// back. So it waits 10 ms and tries again. If that fails, too, it says why on standard error, once, and goes on like
+/// this.
 ///
 /// ```
 /// use quadrille::net::{TcpListener, TcpStream};

@@ -1,19 +1,20 @@
 //! `cargo xtask counts`: instructions an operation, held against a file; a rise of more than 3 % fails.
 //!
-//! Times are noise on a shared machine, instructions are not: callgrind counts them, so this check can stand in CI. It runs
-//! single-threaded rows of `quadrille run-one` under callgrind, each at two lengths; the difference of the two, by the operations
-//! between them, has no start, no warm-up and no end in it. Only the busiest thread counts, which is the one worker: what other threads
-//! of the runtime do depends on how long a run takes.
+//! Times are noise on a shared machine, instructions are not: callgrind counts them, so this check can stand in CI. It
+//! runs single-threaded rows of `quadrille run-one` under callgrind, each at two lengths; the difference of the two, by
+//! the operations between them, has no start, no warm-up and no end in it. Only the busiest thread counts, which is the
+//! one worker: what other threads of the runtime do depends on how long a run takes.
 //!
-//! Events of the simulator are counted in the same way: the difference of two simulated times, early in a run and later, because what an
-//! event takes must not grow with those before it.
+//! Events of the simulator are counted in the same way: the difference of two simulated times, early in a run and
+//! later, because what an event takes must not grow with those before it.
 //!
-//! callgrind is driven directly. gungraun (iai-callgrind) would do the same through a runner that must be installed in the version of the
-//! library, and its functions would have to start a runtime each; here the rows are those that `compare` times.
+//! callgrind is driven directly. gungraun (iai-callgrind) would do the same through a runner that must be installed in
+//! the version of the library, and its functions would have to start a runtime each; here the rows are those that
+//! `compare` times.
 //!
-//! Counts depend on the compiler and on the C library (memcpy and malloc). The file names the compiler it was made with; with
-//! another one there is nothing to compare, which is said, and is no failure. To renew it: `cargo xtask counts --renew`, and say in the commit what
-//! has changed.
+//! Counts depend on the compiler and on the C library (memcpy and malloc). The file names the compiler it was made
+//! with; with another one there is nothing to compare, which is said, and is no failure. To renew it:
+//! `cargo xtask counts --renew`, and say in the commit what has changed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -90,8 +91,8 @@ const ROWS: [(&str, Row); 14] = [
     ("sim_event_later", Events([6_000, 7_000])),
 ];
 
-/// One worker. Under callgrind everything takes some fifty times as long, and how long depends on the machine: a streak of short tasks would be
-/// measured as a long one, and a worker would look up after a few tasks in place of 61.
+/// One worker. Under callgrind everything takes some fifty times as long, and how long depends on the machine: a streak
+/// of short tasks would be measured as a long one, and a worker would look up after a few tasks in place of 61.
 const RUNTIME: &str = "quadrille-1w:slot-time=1s,look-up=1s";
 
 /// What is simulated for events: the machine and the workload of the figures in `docs/policies.md`.

@@ -18,8 +18,8 @@ const MANIFESTS: [&str; 2] = ["examples/Cargo.toml", "examples/beside_tokio/Carg
 
 /// Runs the programs that the manifests declare, in the order in which they do.
 ///
-/// The whole workspace's examples are built, with the flags of `cargo test --workspace`, so that the two share what they
-/// compile.
+/// The whole workspace's examples are built, with the flags of `cargo test --workspace`, so that the two share what
+/// they compile.
 pub(crate) fn run(options: &Options) -> Outcome {
     options.finish()?;
     let mut names = Vec::new();

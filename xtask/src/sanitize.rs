@@ -1,15 +1,15 @@
 //! `cargo xtask tsan` and `cargo xtask asan`: the stress tests under a sanitizer.
 //!
-//! Both need a nightly toolchain. With its component `rust-src` the standard library is built with the sanitizer too and
-//! every report counts. Without it std is not instrumented, and ThreadSanitizer misses what the out-of-line parts of std
-//! order: a contended `Mutex`, `Condvar`, `Once`, `thread::park`, and the end of a `thread::scope`. The test harness and
-//! std's own handles of threads are then suppressed by name (`xtask/tsan.supp`); a report about other memory may still
-//! be false if nothing but one of those orders it. Atomics, `Arc` and uncontended locks are compiled into our code and
-//! seen in any case.
+//! Both need a nightly toolchain. With its component `rust-src` the standard library is built with the sanitizer too
+//! and every report counts. Without it std is not instrumented, and ThreadSanitizer misses what the out-of-line parts
+//! of std order: a contended `Mutex`, `Condvar`, `Once`, `thread::park`, and the end of a `thread::scope`. The test
+//! harness and std's own handles of threads are then suppressed by name (`xtask/tsan.supp`); a report about other
+//! memory may still be false if nothing but one of those orders it. Atomics, `Arc` and uncontended locks are compiled
+//! into our code and seen in any case.
 //!
-//! ThreadSanitizer does not see fences. The protocol never publishes data through one (they only order a store
-//! before a load), so nothing is lost by that. Nor does it see that stacks are switched: the soak of user-level threads is
-//! left out.
+//! ThreadSanitizer does not see fences. The protocol never publishes data through one (they only order a store before a
+//! load), so nothing is lost by that. Nor does it see that stacks are switched: the soak of user-level threads is left
+//! out.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -21,8 +21,8 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Where cargo puts what it builds for `kind` (`loom`, `stress`, ...): a folder of its own each, because different flags
-/// would otherwise rebuild everything at each change of command.
+/// Where cargo puts what it builds for `kind` (`loom`, `stress`, ...): a folder of its own each, because different
+/// flags would otherwise rebuild everything at each change of command.
 pub(crate) fn target_dir(kind: &str) -> PathBuf {
     let base = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     base.join(kind)

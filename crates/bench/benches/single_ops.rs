@@ -1,7 +1,7 @@
 //! Single operations on quadrille and tokio, two workers each: `cargo bench -p quadrille-bench`.
 //!
-//! For whole workloads and the other peers see `quadrille compare`; these are for a quick look at one path while working
-//! on it. All of them run inside a task and time themselves, so the way into the runtime is not part of them.
+//! For whole workloads and the other peers see `quadrille compare`; these are for a quick look at one path while
+//! working on it. All of them run inside a task and time themselves, so the way into the runtime is not part of them.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

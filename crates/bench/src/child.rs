@@ -1,10 +1,11 @@
 //! Runs a description in a fresh process and reads its answer.
 //!
 //! A process of its own for each run keeps processor time, context switches and allocator state apart, and lets runs of
-//! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the processes
-//! that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal does not reach them. Load
-//! generators need none, for they end when the server's process is gone. Nor does a run outlive the command (`parent_death`).
-//! All runs are of the programs that were there when the launcher was made (`executable`): after a rebuild they fail.
+//! different programs interleave. A run that hangs is killed after a time limit and reported like any failure, with the
+//! processes that hackbench(8) has started: those of that row are a process group, so that an interrupt of the terminal
+//! does not reach them. Load generators need none, for they end when the server's process is gone. Nor does a run
+//! outlive the command (`parent_death`). All runs are of the programs that were there when the launcher was made
+//! (`executable`): after a rebuild they fail.
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read};
@@ -144,7 +145,8 @@ fn directory(executable: &Path) -> &Path {
     executable.parent().unwrap_or(Path::new("."))
 }
 
-/// Checks that the program with the other allocator is there, and of the same build as this one: what it measures stands beside what this one does.
+/// Checks that the program with the other allocator is there, and of the same build as this one: what it measures
+/// stands beside what this one does.
 fn check_mimalloc(program: &Path) -> Result<(), Stop> {
     let refused = |what: &str| {
         let release = if cfg!(debug_assertions) { "" } else { " --release" };
@@ -251,8 +253,8 @@ mod tests {
         );
     }
 
-    /// A program that is a shell script. Another process writes it: had this one it open, so had what another test starts meanwhile, for a
-    /// moment, and a file that is open for writing can't be run.
+    /// A program that is a shell script. Another process writes it: had this one it open, so had what another test
+    /// starts meanwhile, for a moment, and a file that is open for writing can't be run.
     fn write_script(path: &Path, script: &str) {
         let written = Command::new("sh")
             .args(["-c", r#"printf '%s\n' '#!/bin/sh' "$1" >"$0" && chmod 755 "$0""#])
@@ -406,7 +408,8 @@ mod tests {
         }
     }
 
-    /// A program that is replaced after its first run, as cargo does it: by another file, which is there before the old one is gone.
+    /// A program that is replaced after its first run, as cargo does it: by another file, which is there before the old
+    /// one is gone.
     fn check_rebuilt(runtime: RuntimeName) {
         let directory = std::env::temp_dir().join(format!("quadrille-rebuilt-{runtime:?}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();

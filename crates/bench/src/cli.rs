@@ -112,13 +112,14 @@ pub struct CompareArgs {
     /// What to run [default: hackbench spawn_join yield ping_pong spawn_remote]
     #[arg(value_enum)]
     pub workloads: Vec<WorkloadName>,
-    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where one thread can do it alone, and
-    /// tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads; hackbench(8)
+    /// Who runs it, separated by commas [default: quadrille,tokio,smol,go,threads, none where one thread can do it
+    /// alone, and tokio-mimalloc where much is allocated; of thread workloads quadrille,go,may,threads; hackbench(8)
     /// where hackbench uses pipes and sockets]
     ///
-    /// quadrille, quadrille-1w, quadrille-mimalloc and quadrille-uring take policies behind a colon, with the text of QUADRILLE_POLICY, and are a runtime of
-    /// their own with each: quadrille,quadrille:groups=off,quadrille-1w:groups=on,filter=on,tokio are four. Those without get the policies of
-    /// QUADRILLE_POLICY, if it is set, and are called so
+    /// quadrille, quadrille-1w, quadrille-mimalloc and quadrille-uring take policies behind a colon, with the text of
+    /// QUADRILLE_POLICY, and are a runtime of their own with each:
+    /// quadrille,quadrille:groups=off,quadrille-1w:groups=on,filter=on,tokio are four. Those without get the policies
+    /// of QUADRILLE_POLICY, if it is set, and are called so
     #[arg(long, value_name = CONTENDERS, value_parser = ContendersParser)]
     pub runtimes: Vec<Contenders>,
     /// Repetitions of each row [default: 7, of fairness 10]
@@ -222,7 +223,8 @@ pub struct SimReportArgs {
     /// An eighth of the simulated time, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// Fail, with a sentence for each such row, if claims are met that are known to be missed, or missed that are known to be met
+    /// Fail, with a sentence for each such row, if claims are met that are known to be missed, or missed that are known
+    /// to be met
     #[arg(long, conflicts_with_all = ["quick", "cost"])]
     pub check: bool,
     /// Costs other than the default ones, name=ns,…, as `calibrate` prints them

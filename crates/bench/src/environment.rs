@@ -27,7 +27,8 @@ const PEERS: [&str; 8] = [
     "async-task",
 ];
 
-/// Variables of the environment that change a run: what runtimes, allocators and the loader read. At a `*` any name goes on.
+/// Variables of the environment that change a run: what runtimes, allocators and the loader read. At a `*` any name
+/// goes on.
 const VARIABLES: [&str; 10] = [
     "BLOCKING_MAX_THREADS",
     "GLIBC_TUNABLES",
@@ -148,7 +149,8 @@ fn processor(cpuinfo: &str) -> String {
     or_unknown(name.unwrap_or_default(), "not named by the kernel")
 }
 
-/// The arguments as a shell would need them; the program by its name alone. What is no UTF-8 in them is shown as such, and can't be typed again.
+/// The arguments as a shell would need them; the program by its name alone. What is no UTF-8 in them is shown as such,
+/// and can't be typed again.
 fn command_line(arguments: impl IntoIterator<Item = OsString>) -> String {
     let mut arguments = arguments
         .into_iter()

@@ -1,7 +1,7 @@
 //! A program that runs are started from, and whether it is still the one that it was.
 //!
-//! A build puts a new file in the place of the old one, while a comparison that began with the old one goes on: half of its figures would be of another program,
-//! and its report names one commit.
+//! A build puts a new file in the place of the old one, while a comparison that began with the old one goes on: half of
+//! its figures would be of another program, and its report names one commit.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,8 +17,8 @@ pub(crate) struct Executable {
     identity: Option<Identity>,
 }
 
-/// What differs between two files, or two versions of one: device, number, and time of the last change in seconds and nanoseconds. A file that cargo only puts
-/// in place again keeps all of it.
+/// What differs between two files, or two versions of one: device, number, and time of the last change in seconds and
+/// nanoseconds. A file that cargo only puts in place again keeps all of it.
 type Identity = (u64, u64, i64, i64);
 
 impl Executable {

@@ -1,7 +1,7 @@
 //! Why a run has ended, as far as its stderr says so.
 //!
-//! The last line is the reason of most programs, but not of those that panic: Rust's ends with a note about backtraces or with a backtrace, Go's with its
-//! goroutines. There the reason is what follows the beginning of the first panic.
+//! The last line is the reason of most programs, but not of those that panic: Rust's ends with a note about backtraces
+//! or with a backtrace, Go's with its goroutines. There the reason is what follows the beginning of the first panic.
 
 /// The most lines of a panic that are kept: two values that are compared, and why.
 const PANIC_LINES_MAX: usize = 6;

@@ -1,12 +1,13 @@
 //! Workloads × runtimes: what the `quadrille` command runs and reports.
 //!
 //! A **workload** ([`workloads`]) is written once, against two small traits ([`adapters::Runtime`] and
-//! [`adapters::Channel`]; in blocking style, [`adapters::blocking`]), and verifies its own result. An **adapter** ([`adapters`]) makes a runtime fit the traits; Go,
-//! which cannot be linked in, is a separate program that reads the same description and prints the same answer. A
-//! **run** is one workload on one runtime with one kind of channel ([`spec::Spec`]); it happens in a fresh child process
-//! ([`child`]), so that processor time, context switches and the allocator's state belong to it alone. The **commands**
-//! ([`commands`]) interleave runs, reduce them ([`stats`]) and print tables, JSON or a page ([`report`]), beside what a reader must know of the
-//! machine and the build ([`environment`]).
+//! [`adapters::Channel`]; in blocking style, [`adapters::blocking`]), and verifies its own result. An **adapter**
+//! ([`adapters`]) makes a runtime fit the traits; Go, which cannot be linked in, is a separate program that reads the
+//! same description and prints the same answer. A **run** is one workload on one runtime with one kind of channel
+//! ([`spec::Spec`]); it happens in a fresh child process ([`child`]), so that processor time, context switches and the
+//! allocator's state belong to it alone. The **commands** ([`commands`]) interleave runs, reduce them ([`stats`]) and
+//! print tables, JSON or a page ([`report`]), beside what a reader must know of the machine and the build
+//! ([`environment`]).
 //!
 //! ```text
 //!  commands::compare ──► catalogue (rows)              child process
@@ -16,7 +17,8 @@
 //!        └──► stats ─► report                      └──────────────────────────────┘
 //! ```
 //!
-//! [`calibrate`] stands apart: it measures what the simulator wants to know of a machine. So does [`faults`]: servers whose clients break off.
+//! [`calibrate`] stands apart: it measures what the simulator wants to know of a machine. So does [`faults`]: servers
+//! whose clients break off.
 //!
 //! Not here: a figure without the command that makes it, or a wait that no result depends on.
 

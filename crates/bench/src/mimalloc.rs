@@ -1,4 +1,5 @@
-//! The `quadrille` command with mimalloc instead of the system's allocator; `quadrille` starts it for rows that ask for it.
+//! The `quadrille` command with mimalloc instead of the system's allocator; `quadrille` starts it for rows that ask for
+//! it.
 
 use std::process::ExitCode;
 

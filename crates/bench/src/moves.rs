@@ -1,4 +1,5 @@
-//! Moves: how often tasks ran on another worker than before, by cause and by how far that is away. quadrille alone counts them.
+//! Moves: how often tasks ran on another worker than before, by cause and by how far that is away. quadrille alone
+//! counts them.
 
 use crate::outcome::Counters;
 

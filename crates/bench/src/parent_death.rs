@@ -1,8 +1,9 @@
 //! A run ends with the command that has started it, its parent, however that ends: by Ctrl-C, a SIGTERM, a SIGKILL.
 //!
-//! The command handles no signal, so that it ends as each of them says. A run asks the kernel to kill it when its parent ends (PR_SET_PDEATHSIG).
-//! That is too little for one of hackbench(8), whose processes would go on: its standard input is a pipe that the command holds open, and at the end of
-//! that the run kills its process group, itself included.
+//! The command handles no signal, so that it ends as each of them says. A run asks the kernel to kill it when its
+//! parent ends (PR_SET_PDEATHSIG). That is too little for one of hackbench(8), whose processes would go on: its
+//! standard input is a pipe that the command holds open, and at the end of that the run kills its process group, itself
+//! included.
 //!
 //! A run by hand is tied to nothing. The Go program does the same as this one (`go/parent_death.go`).
 
@@ -23,7 +24,8 @@ pub(crate) fn is_group(spec: &Spec) -> bool {
     spec.runtime.name.family() == Family::Hackbench
 }
 
-/// Makes the command of a run one that ends with this process. The thread that spawns it must wait for it: its end counts as that of the process.
+/// Makes the command of a run one that ends with this process. The thread that spawns it must wait for it: its end
+/// counts as that of the process.
 pub(crate) fn tie_to_this_process(command: &mut Command, spec: &Spec) {
     command.env(PARENT_PID, std::process::id().to_string());
     if is_group(spec) {
@@ -33,7 +35,8 @@ pub(crate) fn tie_to_this_process(command: &mut Command, spec: &Spec) {
     }
 }
 
-/// Ends this process, which is to run `spec`, with its parent, if that has asked for it. To be called by the first thread.
+/// Ends this process, which is to run `spec`, with its parent, if that has asked for it. To be called by the first
+/// thread.
 ///
 /// # Errors
 /// One line: the other one has ended already, or the kernel refuses.

@@ -30,7 +30,8 @@ pub fn open_descriptors() -> Result<usize, String> {
     Ok(entries.count() - 1)
 }
 
-/// How often the threads of this process have blocked, but for the calling one, and whether all of them are blocked now.
+/// How often the threads of this process have blocked, but for the calling one, and whether all of them are blocked
+/// now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// Voluntary context switches so far, of the threads that live.
@@ -66,8 +67,8 @@ fn sum(mut statuses: impl Iterator<Item = String>) -> Option<Blocked> {
     })
 }
 
-/// Waits until the other threads of this process have come to rest: all sleep, and none has blocked anew between two looks. Gives up
-/// after `patience`: there may be some that never do.
+/// Waits until the other threads of this process have come to rest: all sleep, and none has blocked anew between two
+/// looks. Gives up after `patience`: there may be some that never do.
 ///
 /// # Errors
 /// As [`blocked`].

@@ -1,7 +1,7 @@
 //! The other runtimes, as this program runs them: all of them, or none in a build without the feature `peers`.
 //!
-//! Every workload is compiled once for each runtime, which takes most of the time of an optimized build. Who only wants quadrille's own figures, as the check
-//! of counted instructions does, builds with `--no-default-features`.
+//! Every workload is compiled once for each runtime, which takes most of the time of an optimized build. Who only wants
+//! quadrille's own figures, as the check of counted instructions does, builds with `--no-default-features`.
 
 use crate::outcome::{Measured, Stop};
 use crate::spec::Spec;

@@ -6,7 +6,8 @@ pub const COMMIT: &str = env!("QUADRILLE_COMMIT");
 /// The version of the compiler.
 pub const RUSTC: &str = env!("QUADRILLE_RUSTC");
 
-/// The same in programs that are made from the same sources in the same way, whatever their allocator; other than in all others.
+/// The same in programs that are made from the same sources in the same way, whatever their allocator; other than in
+/// all others.
 pub const BUILD: &str = env!("QUADRILLE_BUILD");
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ pub struct Ratios {
 const PAIRS_MIN: usize = 3;
 
 impl Ratios {
-    /// Whether it is less than 1 by more than `noise`: the median is, and if there are three or more all of them are less than 1.
+    /// Whether it is less than 1 by more than `noise`: the median is, and if there are three or more all of them are
+    /// less than 1.
     #[must_use]
     pub fn is_less(&self, noise: f64) -> bool {
         self.spread.median < 1.0 - noise && (self.pairs < PAIRS_MIN || self.spread.max < 1.0)
@@ -55,8 +56,8 @@ impl Ratios {
     }
 }
 
-/// The ratios within each repetition, of those repetitions that have both figures; `None` if the base is nothing in one of them, for
-/// without that one the median would be another.
+/// The ratios within each repetition, of those repetitions that have both figures; `None` if the base is nothing in one
+/// of them, for without that one the median would be another.
 ///
 /// The ratio of medians is not the same: when the machine changes its speed between repetitions, only runs of the same
 /// repetition are comparable.

@@ -1,7 +1,8 @@
-//! The page of `compare --html` in a browser: `cargo test -p quadrille-bench --test page -- --ignored` (needs Chromium).
+//! The page of `compare --html` in a browser: `cargo test -p quadrille-bench --test page -- --ignored` (needs
+//! Chromium).
 //!
-//! Two frames show the page as a desktop in light and a phone in dark would; a script in the page around them measures what
-//! they look like, and Chromium prints the result. Pictures of both are kept beside the test's other output.
+//! Two frames show the page as a desktop in light and a phone in dark would; a script in the page around them measures
+//! what they look like, and Chromium prints the result. Pictures of both are kept beside the test's other output.
 
 use std::fs;
 use std::path::{Path, PathBuf};

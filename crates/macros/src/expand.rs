@@ -26,8 +26,9 @@ impl Entry {
     }
 }
 
-/// Expands one attribute; what is wrong becomes a compile error beside the function, so that the rest of the program still finds its
-/// name. If only the arguments are wrong it is started by default, or the compiler would add that `main` may not be `async`.
+/// Expands one attribute; what is wrong becomes a compile error beside the function, so that the rest of the program
+/// still finds its name. If only the arguments are wrong it is started by default, or the compiler would add that
+/// `main` may not be `async`.
 pub(crate) fn entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> TokenStream {
     match try_entry(entry, arguments, item.clone()) {
         Ok(expansion) => expansion,
@@ -151,8 +152,8 @@ fn named_arguments(outer: &mut Signature) -> Vec<Ident> {
         .collect()
 }
 
-/// What a call of the written function from the one around it says of types and constants that arguments alone might not tell; nothing
-/// where there are none. Lifetimes are found by the compiler.
+/// What a call of the written function from the one around it says of types and constants that arguments alone might
+/// not tell; nothing where there are none. Lifetimes are found by the compiler.
 fn turbofish(signature: &Signature) -> Option<TokenStream> {
     let names: Vec<&Ident> = signature
         .generics

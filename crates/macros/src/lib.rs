@@ -55,8 +55,8 @@ use expand::Entry;
 /// }
 /// ```
 ///
-/// It need not be `main`: any `async fn` but a method becomes a function that runs it on a runtime that is made and dropped by each call. It
-/// may have arguments and generic parameters then.
+/// It need not be `main`: any `async fn` but a method becomes a function that runs it on a runtime that is made and
+/// dropped by each call. It may have arguments and generic parameters then.
 ///
 /// ```ignore
 /// #[quadrille::main]
@@ -78,8 +78,8 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Runs an `async fn` as a test on a runtime of its own.
 ///
-/// With `start_paused = true` it has one worker and a clock that stands while something is ready, and takes the same course each time, whatever
-/// tests run beside it: that of its `seed`, if it has one.
+/// With `start_paused = true` it has one worker and a clock that stands while something is ready, and takes the same
+/// course each time, whatever tests run beside it: that of its `seed`, if it has one.
 ///
 /// Other attributes such as `#[ignore]` and `#[should_panic]` work as on any test, and so does a `Result` as return
 /// type. Don't add `#[test]`: the macro does.

@@ -1,17 +1,19 @@
 //! Which worker a thread is bound to.
 //!
-//! A thread that has started stays with its worker for good, so whoever comes first must not get them all: a worker that is
-//! awake would have started a thousand before another one is worth waking. So the worker that is about to start a thread
-//! compares with another one of its cache, chosen at random, by threads that have started there and not ended, and leaves it to that one
-//! if that has noticeably fewer and is idle, or on its way; and the next ones, until both have as many. Threads that end without ever waiting are not counted: for them it does not matter.
+//! A thread that has started stays with its worker for good, so whoever comes first must not get them all: a worker
+//! that is awake would have started a thousand before another one is worth waking. So the worker that is about to start
+//! a thread compares with another one of its cache, chosen at random, by threads that have started there and not ended,
+//! and leaves it to that one if that has noticeably fewer and is idle, or on its way; and the next ones, until both
+//! have as many. Threads that end without ever waiting are not counted: for them it does not matter.
 
 use crate::{Adversary, Bind, Nanos, Policy, WorkerId};
 
 /// A worker that had threads which have not begun at each of several looks of a thief, and was left them.
 ///
-/// Whoever has some at every look for [`Bind::patience`] is behind with them: the thief has more threads, and nothing to do, and they wait for nobody
-/// else. Then nothing is left to it any more, while that goes on: [`Policy::threads_to_steal`] is told that the thief has waited for so long. A
-/// look that finds nothing ends it, and so do two that are more than an eighth of the patience apart, which tell nothing of the time between them.
+/// Whoever has some at every look for [`Bind::patience`] is behind with them: the thief has more threads, and nothing
+/// to do, and they wait for nobody else. Then nothing is left to it any more, while that goes on:
+/// [`Policy::threads_to_steal`] is told that the thief has waited for so long. A look that finds nothing ends it, and
+/// so do two that are more than an eighth of the patience apart, which tell nothing of the time between them.
 ///
 /// ```
 /// # use quadrille_policy::{Backlog, Bind, Nanos, WorkerId};
@@ -34,7 +36,8 @@ impl Backlog {
     /// Looks further apart than this part of the patience are not of one row.
     const GAP_DIV: u64 = 8;
 
-    /// A look at `now` has found threads that are left to `victim`, or taken for it; `before` is what is known of the looks before.
+    /// A look at `now` has found threads that are left to `victim`, or taken for it; `before` is what is known of the
+    /// looks before.
     #[must_use]
     pub fn seen(before: Option<Self>, victim: WorkerId, now: Nanos, bind: &Bind) -> Self {
         let before = before.filter(|before| before.goes_on(victim, now, bind));
@@ -63,10 +66,10 @@ impl Backlog {
 }
 
 impl Policy {
-    /// Whether a thread that is about to start on a worker with `own` started threads is bound to an idle one with `other` started
-    /// threads instead: if that is more than an eighth ([`Bind::share_div`](crate::Bind::share_div)) and
-    /// [`Bind::slack`](crate::Bind::slack) fewer; or any fewer, if
-    /// the one before it `went` there, so that those that were spawned together are seldom parted.
+    /// Whether a thread that is about to start on a worker with `own` started threads is bound to an idle one with
+    /// `other` started threads instead: if that is more than an eighth ([`Bind::share_div`](crate::Bind::share_div))
+    /// and [`Bind::slack`](crate::Bind::slack) fewer; or any fewer, if the one before it `went` there, so that those
+    /// that were spawned together are seldom parted.
     ///
     /// ```
     /// # use quadrille_policy::{Config, Plan, PlanOptions, Policy};
@@ -92,12 +95,14 @@ impl Policy {
         more > bind.slack && more - bind.slack > own / bind.share_div.max(1)
     }
 
-    /// How many threads that have not begun a thief with `own` started threads steals at most from their spawner, which has `there`, those
-    /// among them, and has been in the middle of the same task for as long as the thief has `waited`; zero: they are left to it.
+    /// How many threads that have not begun a thief with `own` started threads steals at most from their spawner, which
+    /// has `there`, those among them, and has been in the middle of the same task for as long as the thief has
+    /// `waited`; zero: they are left to it.
     ///
-    /// So many that both have as many then, and none if that is not more than an eighth ([`Bind::share_div`](crate::Bind::share_div)) of what
-    /// the thief has: threads that were spawned together shall be parted once, not one by one. Who has hardly any
-    /// ([`Bind::slack`](crate::Bind::slack)), or has waited for [`Bind::patience`](crate::Bind::patience), takes what there is.
+    /// So many that both have as many then, and none if that is not more than an eighth
+    /// ([`Bind::share_div`](crate::Bind::share_div)) of what the thief has: threads that were spawned together shall be
+    /// parted once, not one by one. Who has hardly any ([`Bind::slack`](crate::Bind::slack)), or has waited for
+    /// [`Bind::patience`](crate::Bind::patience), takes what there is.
     ///
     /// ```
     /// # use quadrille_policy::{Config, Nanos, Plan, PlanOptions, Policy};

@@ -1,15 +1,17 @@
 //! How long tasks wait that a worker spawns faster than it runs them.
 //!
-//! [Cost-aware wake](crate::WakeCost) goes by what is queued. A task that spawns a thousand others queues them one by one, and would
-//! have to make hundreds of short ones before waking somebody for them pays, though whoever had been woken for the first would have
-//! come in time for most. Programs do the same again: a worker on which somebody begins to spawn is expected to have another burst.
+//! [Cost-aware wake](crate::WakeCost) goes by what is queued. A task that spawns a thousand others queues them one by
+//! one, and would have to make hundreds of short ones before waking somebody for them pays, though whoever had been
+//! woken for the first would have come in time for most. Programs do the same again: a worker on which somebody begins
+//! to spawn is expected to have another burst.
 
 use crate::{Config, Nanos};
 
-/// What was spawned into a worker's deque beyond what it ran, between two of its looks up, and so the time that the last of a burst waits.
+/// What was spawned into a worker's deque beyond what it ran, between two of its looks up, and so the time that the
+/// last of a burst waits.
 ///
-/// The longest is kept; of it a 32nd is forgotten at each look up (`wake-cost-burst`), so that 100 us are 10 after 75 looks up, some 5,000 short
-/// tasks.
+/// The longest is kept; of it a 32nd is forgotten at each look up (`wake-cost-burst`), so that 100 us are 10 after 75
+/// looks up, some 5,000 short tasks.
 ///
 /// ```
 /// use quadrille_policy::{Bursts, Config, Nanos};
@@ -31,8 +33,8 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// The worker looks up, `elapsed` after it did so last. Since it exists so many new tasks went into its deque, and it has polled so many,
-    /// whose runs take `average_run`.
+    /// The worker looks up, `elapsed` after it did so last. Since it exists so many new tasks went into its deque, and
+    /// it has polled so many, whose runs take `average_run`.
     #[inline]
     pub fn looks_up(&mut self, (spawned, polled): (u64, u64), average_run: Nanos, elapsed: Nanos, config: &Config) {
         let now = spawned.wrapping_sub(polled).cast_signed();

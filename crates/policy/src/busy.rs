@@ -1,9 +1,9 @@
 //! How long the workers of a cache were busy, told a little late and never twice.
 //!
-//! Utilisation is a rate, and [`LazyCounter`](crate::LazyCounter) is not made for one: a worker in a long task tells nothing
-//! until it ends and then all of it at once, and the longer a worker has lived the more it may keep to itself. So a worker
-//! tells two things in one word: how long it was busy until some moment, and whether it still is. Whoever reads the word adds
-//! the time since, and need not be told of a task that goes on for long.
+//! Utilisation is a rate, and [`LazyCounter`](crate::LazyCounter) is not made for one: a worker in a long task tells
+//! nothing until it ends and then all of it at once, and the longer a worker has lived the more it may keep to itself.
+//! So a worker tells two things in one word: how long it was busy until some moment, and whether it still is. Whoever
+//! reads the word adds the time since, and need not be told of a task that goes on for long.
 //!
 //! | what happens | is told |
 //! |---|---|
@@ -15,16 +15,20 @@
 
 use crate::{LazyRule, Nanos};
 
-/// Bits of [`BusySum`] that count busy workers. What is left for times are 48 bits, 78 hours, modulo which they are added.
+/// Bits of [`BusySum`] that count busy workers. What is left for times are 48 bits, 78 hours, modulo which they are
+/// added.
 const RUNNING_BITS: u32 = 16;
 /// What the word of times goes round at, ns.
 const ROUND: u64 = 1 << (u64::BITS - RUNNING_BITS);
-/// By less than this what is believed exceeds what was, ns: an interval of [`LazyCounters`](crate::LazyCounters), a second at most, for each of the workers.
+/// By less than this what is believed exceeds what was, ns: an interval of [`LazyCounters`](crate::LazyCounters), a
+/// second at most, for each of the workers.
 const BELIEVED_MAX: u64 = 1 << 43;
-/// By less than this, all workers together, a reader's clock is behind those of the workers that told something last, ns.
+/// By less than this, all workers together, a reader's clock is behind those of the workers that told something last,
+/// ns.
 const BEHIND_MAX: u64 = 1 << 33;
 
-/// What all workers of a cache have told, as one word: each adds to it what its [`BusyCounter`] answers, wrapping around.
+/// What all workers of a cache have told, as one word: each adds to it what its [`BusyCounter`] answers, wrapping
+/// around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusySum(u64);
 
@@ -43,8 +47,9 @@ impl BusySum {
         self.0 & ((1 << RUNNING_BITS) - 1)
     }
 
-    /// How much longer than `counted` all workers together were busy until `now`; zero if less is known to have been than was
-    /// believed. Right as long as it is asked again within 39 hours of busy time; after that, [`recount`](Self::recount).
+    /// How much longer than `counted` all workers together were busy until `now`; zero if less is known to have been
+    /// than was believed. Right as long as it is asked again within 39 hours of busy time; after that,
+    /// [`recount`](Self::recount).
     #[inline]
     #[must_use]
     pub const fn beyond(self, counted: Nanos, now: Nanos) -> Nanos {
@@ -53,8 +58,9 @@ impl BusySum {
         Nanos(if more < 0 { 0 } else { more.cast_unsigned() })
     }
 
-    /// What is counted from now on in place of `counted`, if all workers together may have been busy for 19 hours since: the program was stopped,
-    /// or slept. It agrees with the word, so that [`beyond`](Self::beyond) is right again; of 78 hours in between nothing is seen.
+    /// What is counted from now on in place of `counted`, if all workers together may have been busy for 19 hours
+    /// since: the program was stopped, or slept. It agrees with the word, so that [`beyond`](Self::beyond) is right
+    /// again; of 78 hours in between nothing is seen.
     ///
     /// ```
     /// use quadrille_policy::{BusyCounter, BusySum, Nanos};
@@ -294,8 +300,8 @@ mod tests {
                 now.0 += u64::from(rng.below(400_000));
                 let worker = rng.below(4) as usize;
                 cache.turns(worker, rng.below(2) == 0, now, &rule);
-                // Dry or busy, a worker says so within an interval, or at its next turn: that is what a search, or a park
-                // that flushes, stands for here.
+                // Dry or busy, a worker says so within an interval, or at its next turn: that is what a search, or a
+                // park that flushes, stands for here.
                 for worker in 0..4 {
                     let (told, (_, since, busy)) = (cache.workers[worker].told, cache.truth[worker]);
                     if !busy && told.running && now.since(since).0 > MS {

@@ -23,8 +23,8 @@ impl Cause {
 }
 
 impl Plan {
-    /// How far two workers are from each other. Members of one group that do not share a last-level cache, which takes an
-    /// explicit map, are as far as the machine puts them.
+    /// How far two workers are from each other. Members of one group that do not share a last-level cache, which takes
+    /// an explicit map, are as far as the machine puts them.
     ///
     /// # Panics
     /// If the plan has no such worker.

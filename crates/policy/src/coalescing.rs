@@ -9,14 +9,16 @@ const IN_A_ROW: u8 = 4;
 /// After one that was put off in vain, so many that find something are not.
 const LEFT_OUT: u8 = 32;
 
-/// What a worker's last looks into its injector have found, and so whether it puts off the next one. A worker keeps one for itself.
+/// What a worker's last looks into its injector have found, and so whether it puts off the next one. A worker keeps one
+/// for itself.
 ///
-/// A worker that runs short tasks from outside sooner than they are pushed takes each as it comes: for each of them the lines of the queue go from the
-/// pusher's CPU to its own and back, which takes both of them longer than the task. If it looks a microsecond later it finds a dozen, for one such
-/// transfer. Network cards do the same: interrupt moderation, after Jeffrey Mogul and K. K. Ramakrishnan, "Eliminating receive livelock in an
-/// interrupt-driven kernel" (1997), and Jamal Hadi Salim and others, "Beyond softnet" (2001). So after four looks in a row that found one to four tasks
-/// each it waits for `coalesce` before each look, unless the one before has left more than that, until it finds none. If the first such look finds few, too, or nothing, the next 32 that find something are
-/// not put off.
+/// A worker that runs short tasks from outside sooner than they are pushed takes each as it comes: for each of them the
+/// lines of the queue go from the pusher's CPU to its own and back, which takes both of them longer than the task. If
+/// it looks a microsecond later it finds a dozen, for one such transfer. Network cards do the same: interrupt
+/// moderation, after Jeffrey Mogul and K. K. Ramakrishnan, "Eliminating receive livelock in an interrupt-driven kernel"
+/// (1997), and Jamal Hadi Salim and others, "Beyond softnet" (2001). So after four looks in a row that found one to
+/// four tasks each it waits for `coalesce` before each look, unless the one before has left more than that, until it
+/// finds none. If the first such look finds few, too, or nothing, the next 32 that find something are not put off.
 ///
 /// ```
 /// use quadrille_policy::{Coalescing, Config, Nanos};
@@ -52,8 +54,8 @@ pub struct Coalescing {
 }
 
 impl Coalescing {
-    /// For how long to put off the next look; mostly not at all. A task takes `run` on average: where that is longer than the wait, what a transfer takes
-    /// hardly counts.
+    /// For how long to put off the next look; mostly not at all. A task takes `run` on average: where that is longer
+    /// than the wait, what a transfer takes hardly counts.
     #[inline]
     #[must_use]
     pub fn put_off(&mut self, run: Nanos, config: &Config) -> Nanos {

@@ -5,19 +5,24 @@ use crate::{Config, Nanos};
 /// A look that took longer counts as one of so many ns.
 const LOOK_MAX: u64 = 1_000_000_000;
 
-/// After so many periods ([`WakeCost::look`](crate::WakeCost::look)) without a look that ended, what was seen says nothing any more: 1 s with looks each 10 ms.
+/// After so many periods ([`WakeCost::look`](crate::WakeCost::look)) without a look that ended, what was seen says
+/// nothing any more: 1 s with looks each 10 ms.
 const STALE: u64 = 100;
 
-/// How much of the time that it was up a worker, once unparked, waited for a CPU that others had. Each worker keeps its own.
+/// How much of the time that it was up a worker, once unparked, waited for a CPU that others had. Each worker keeps its
+/// own.
 ///
-/// The time from unpark to first instruction does not show that the CPUs are taken: a kernel that lets who was woken run at once lets
-/// somebody else wait for it, a client or another worker, and takes the CPU back in the middle of a task. Where more threads want to run than there are
-/// CPUs, one worker more does little more work. So a worker looks now and then, after it was unparked, how long it waits for a CPU until it lies down
-/// again; a look counts by its length, up to a second, and half as much with each that follows. Who gets up by itself, for events, a timer or as sentinel, does not look.
+/// The time from unpark to first instruction does not show that the CPUs are taken: a kernel that lets who was woken
+/// run at once lets somebody else wait for it, a client or another worker, and takes the CPU back in the middle of a
+/// task. Where more threads want to run than there are CPUs, one worker more does little more work. So a worker looks
+/// now and then, after it was unparked, how long it waits for a CPU until it lies down again; a look counts by its
+/// length, up to a second, and half as much with each that follows. Who gets up by itself, for events, a timer or as
+/// sentinel, does not look.
 ///
-/// Whoever has the CPU meanwhile is taken to wait as long in turn, as two threads do that share one. So of the time that the worker was up, twice what it waited
-/// is lost and the rest is gained. A wake-up that is left out is made good by the sentinel after one interval; so a wake-up [costs](Self::cost) what is lost for each interval that is
-/// gained. Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
+/// Whoever has the CPU meanwhile is taken to wait as long in turn, as two threads do that share one. So of the time
+/// that the worker was up, twice what it waited is lost and the rest is gained. A wake-up that is left out is made good
+/// by the sentinel after one interval; so a wake-up [costs](Self::cost) what is lost for each interval that is gained.
+/// Where a quota stops all threads at once, that counts as waiting, too, though nobody runs meanwhile.
 ///
 /// ```
 /// use quadrille_policy::{Config, Contention, Nanos};

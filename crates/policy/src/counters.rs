@@ -3,9 +3,9 @@
 /// Gives the names of a worker's counters, with what they mean, to the macro `make`: those of the runtime, which a
 /// simulator has too.
 ///
-/// `make` is called as `make! { counts: [NAME, ...] moves: [CAUSE LEVEL NAME, ...] }`, each line with its documentation.
-/// The second part has a counter for each [`Cause`](crate::Cause) and [`Level`](crate::Level): tasks that ran on another worker
-/// than before.
+/// `make` is called as `make! { counts: [NAME, ...] moves: [CAUSE LEVEL NAME, ...] }`, each line with its
+/// documentation. The second part has a counter for each [`Cause`](crate::Cause) and [`Level`](crate::Level): tasks
+/// that ran on another worker than before.
 ///
 /// ```
 /// macro_rules! names {
@@ -31,8 +31,8 @@ macro_rules! counters {
                 spawned,
                 /// Tasks that ended on this worker, by whatever end, before it left.
                 finished,
-                /// Units of their budgets that tasks have spent on this worker, but for the poll in which each ended, where
-                /// one worker may go on alone (`solo`); none with a budget of 255, which is no limit.
+                /// Units of their budgets that tasks have spent on this worker, but for the poll in which each ended,
+                /// where one worker may go on alone (`solo`); none with a budget of 255, which is no limit.
                 units,
                 /// Times that a task gave way by `task::yield_now` on this worker, where one may go on alone (`solo`).
                 yields,
@@ -40,13 +40,15 @@ macro_rules! counters {
                 solo_trials,
                 /// Windows in which it did.
                 solo_windows,
-                /// Times that a long task went behind the others of this worker's deque, or of what is bound to it, because others had yet to have as much time (`overtake`).
+                /// Times that a long task went behind the others of this worker's deque, or of what is bound to it,
+                /// because others had yet to have as much time (`overtake`).
                 passed_over,
                 /// Tasks that this worker took from its own LIFO slot, or bound threads from the place that is theirs.
                 slot_pops,
                 /// Tasks that this worker took from its own deque.
                 local_pops,
-                /// Those among them that it took from the back, having just been spawned, because a task waited for another.
+                /// Those among them that it took from the back, having just been spawned, because a task waited for
+                /// another.
                 newest_pops,
                 /// Started user-level threads, which are bound to this worker, that it took from their queue.
                 bound_pops,
@@ -70,8 +72,8 @@ macro_rules! counters {
                 export_pops,
                 /// Visits to the queue of exports of the own LLC, for which nobody had come, that found a task.
                 exports_taken_back,
-                /// Wake-ups and spawns that took a task to another LLC than its home's, on behalf of its coupling set or
-                /// its waker.
+                /// Wake-ups and spawns that took a task to another LLC than its home's, on behalf of its coupling set
+                /// or its waker.
                 set_moves,
                 /// Stolen tasks that were given back, because they belong to a few that stay on their node.
                 steals_given_back,
@@ -92,7 +94,8 @@ macro_rules! counters {
                 migrations_node,
                 /// Tasks that ran here and were last run by another node.
                 migrations_machine,
-                /// Wake-ups by tasks of this worker that stayed with it (slot, deque, or the queue of its bound threads).
+                /// Wake-ups by tasks of this worker that stayed with it (slot, deque, or the queue of its bound
+                /// threads).
                 wakes_self,
                 /// Wake-ups pushed directly into a group's FIFO.
                 wakes_direct,
@@ -106,8 +109,8 @@ macro_rules! counters {
                 wakes_overflow,
                 /// Times a member of a group found the lock of its queue taken when it queued a wake-up (policy 1).
                 lock_contended,
-                /// Wake-ups whose home group was busy while another group of the cache had an idle worker, which was looked
-                /// for.
+                /// Wake-ups whose home group was busy while another group of the cache had an idle worker, which was
+                /// looked for.
                 wakes_searched,
                 /// Wake-ups that looked for an idle worker in another group of the cache and found one.
                 wakes_found,
@@ -133,7 +136,8 @@ macro_rules! counters {
                 unparks_futex,
                 /// Other workers that this worker claimed, and woke out of a poll for readiness.
                 unparks_polling,
-                /// Times that an idle worker was left asleep because waking it would not pay, also while another one searched.
+                /// Times that an idle worker was left asleep because waking it would not pay, also while another one
+                /// searched.
                 unparks_suppressed,
                 /// Times this worker was woken and found nothing.
                 useless_unparks,
@@ -151,17 +155,18 @@ macro_rules! counters {
                 rescues,
                 /// Polls for readiness, with and without a wait.
                 io_polls,
-                /// Polls for readiness that brought nothing and had not to wait, or were ended by a notification for another.
+                /// Polls for readiness that brought nothing and had not to wait, or were ended by a notification for
+                /// another.
                 io_polls_useless,
                 /// Events of watched descriptors that polls for readiness brought.
                 io_events,
                 /// Shards of descriptors that nobody polled and this worker took over, as sentinel.
                 io_takeovers,
-                /// Whether it was bound and may run in more places now, because others wanted its CPUs (0 or 1): one that was pinned
-                /// to its own anywhere in its LLC, one of fewer workers than CPUs anywhere.
+                /// Whether it was bound and may run in more places now, because others wanted its CPUs (0 or 1): one
+                /// that was pinned to its own anywhere in its LLC, one of fewer workers than CPUs anywhere.
                 pin_fallbacks,
-                /// Lost wake-ups: times that work was found beside which every worker slept. Must stay 0; it is looked for
-                /// by builds with `--cfg quadrille_stress` only.
+                /// Lost wake-ups: times that work was found beside which every worker slept. Must stay 0; it is looked
+                /// for by builds with `--cfg quadrille_stress` only.
                 rescued_by_timeout,
             ]
             moves: [

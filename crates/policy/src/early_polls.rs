@@ -5,11 +5,13 @@ use crate::Config;
 /// [`Config::poll_early`]: no poll is early.
 const NEVER: u8 = u8::MAX;
 
-/// How a worker's last early polls have ended, and so whether it polls at once when it has run dry next. A worker keeps one for itself.
+/// How a worker's last early polls have ended, and so whether it polls at once when it has run dry next. A worker keeps
+/// one for itself.
 ///
-/// Where a task's own write is what the next one waits for, as with pipes between tasks, the event is there as soon as the worker has run dry. A poll that
-/// brings it spares the way to sleep: a search, an announcement, and both taken back. Where the event is yet to come, the poll is one more system call, and
-/// dearer than what it would have spared. So a worker polls at once as long as each time has brought something; after one in vain it leaves out 15
+/// Where a task's own write is what the next one waits for, as with pipes between tasks, the event is there as soon as
+/// the worker has run dry. A poll that brings it spares the way to sleep: a search, an announcement, and both taken
+/// back. Where the event is yet to come, the poll is one more system call, and dearer than what it would have spared.
+/// So a worker polls at once as long as each time has brought something; after one in vain it leaves out 15
 /// ([`poll_early`](Config::poll_early)).
 ///
 /// ```

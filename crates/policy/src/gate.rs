@@ -6,18 +6,18 @@
 //! 1. a search looks with probability (1 + r)/1024; one that does not counts as a call without success;
 //! 2. a success counts for 1024/(1 + r), so that r estimates what always looking would find;
 //! 3. after 1024 calls, r becomes the successes, and calls and successes are halved;
-//! 4. after 8 skips in a row ([`Skip::max_count`]) a search looks anyway; that one's success counts once, because it was
-//!    certain to look.
+//! 4. after 8 skips in a row ([`Skip::max_count`]) a search looks anyway; that one's success counts once, because it
+//!    was certain to look.
 //!
-//! A gate is asked once a search and level, as the kernel asks once a domain, and not for each cache of the level: a closed
-//! one would let every 9th look pass, which with three caches is always at the same.
+//! A gate is asked once a search and level, as the kernel asks once a domain, and not for each cache of the level: a
+//! closed one would let every 9th look pass, which with three caches is always at the same.
 //!
-//! A gate only delays. A worker's final look before it parks asks none, and neither does the search that it goes on with if it
-//! has seen something; nor does a rescuer. So nobody sleeps because of a gate, and the last searcher finds what there is one
-//! search later at most. What such a search finds counts once, as in 4.
+//! A gate only delays. A worker's final look before it parks asks none, and neither does the search that it goes on
+//! with if it has seen something; nor does a rescuer. So nobody sleeps because of a gate, and the last searcher finds
+//! what there is one search later at most. What such a search finds counts once, as in 4.
 //!
-//! The own cache has no gate, although the kernel gates that too: the final look goes there in any case, and mates that pass work to
-//! each other would have to search twice for it. DESIGN.md has figures.
+//! The own cache has no gate, although the kernel gates that too: the final look goes there in any case, and mates that
+//! pass work to each other would have to search twice for it. DESIGN.md has figures.
 
 use crate::{
     Rng,
@@ -100,7 +100,8 @@ impl Gates {
     }
 }
 
-/// Calls after which the ratio is renewed; the kernel's. Not configured: it is also the unit of the ratio, which is told in 1/1024.
+/// Calls after which the ratio is renewed; the kernel's. Not configured: it is also the unit of the ratio, which is
+/// told in 1/1024.
 const PERIOD: u16 = 1024;
 
 /// One success.
@@ -113,8 +114,8 @@ struct Gate {
     successes: u32,
     /// 1 + the success ratio of the last period: 1 to 1024.
     weight: u16,
-    /// What a success that dice allowed counts, in 1/1024. Whole numbers would do for small ratios only: from 683 on the
-    /// nearest is 1, and the ratio could not grow.
+    /// What a success that dice allowed counts, in 1/1024. Whole numbers would do for small ratios only: from 683 on
+    /// the nearest is 1, and the ratio could not grow.
     credit: u32,
     /// What a success of the current attempt counts, in 1/1024.
     stake: u32,

@@ -1,14 +1,16 @@
 //! Whether stealing pays: from a victim whose tasks end at once, it costs more than it takes over.
 //!
-//! A stolen task drags its cache lines along: header, body and result come from the victim's cache, and whoever joins it
-//! fetches them back. If it then runs for nanoseconds and is gone, both workers have done more than one alone would. If it
-//! stays, and runs again and again, the same move was cheap. Nothing tells beforehand, so a thief looks back when what it
-//! took is used up: it ran each task about once, for less than a move costs ([`Steal::move_cost`]). The second time in a
-//! row ([`Steal::cheap_max`]) it leaves that victim alone for a while ([`Steal::pause`]). What is stuck there is rescued as ever.
+//! A stolen task drags its cache lines along: header, body and result come from the victim's cache, and whoever joins
+//! it fetches them back. If it then runs for nanoseconds and is gone, both workers have done more than one alone would.
+//! If it stays, and runs again and again, the same move was cheap. Nothing tells beforehand, so a thief looks back when
+//! what it took is used up: it ran each task about once, for less than a move costs ([`Steal::move_cost`]). The second
+//! time in a row ([`Steal::cheap_max`]) it leaves that victim alone for a while ([`Steal::pause`]). What is stuck there
+//! is rescued as ever.
 //!
-//! Not from a paper, and off by default. Tasks that are spawned and joined, a thousand at a time, took 1.13 times as long on
-//! two workers as on one without it and 1.02 times with it; an hour later, on the same virtual machine, 0.84 without and 1.04
-//! with it. How far apart the host had put the two CPUs decided, which the length of a haul does not tell.
+//! Not from a paper, and off by default. Tasks that are spawned and joined, a thousand at a time, took 1.13 times as
+//! long on two workers as on one without it and 1.02 times with it; an hour later, on the same virtual machine, 0.84
+//! without and 1.04 with it. How far apart the host had put the two CPUs decided, which the length of a haul does not
+//! tell.
 
 use crate::{Nanos, WorkerId, config::Steal};
 
@@ -63,8 +65,8 @@ impl Profit {
         }
     }
 
-    /// The thief has nothing left and has made so many polls in all. Whom it, and everybody else, should leave alone, and
-    /// until when, if anybody.
+    /// The thief has nothing left and has made so many polls in all. Whom it, and everybody else, should leave alone,
+    /// and until when, if anybody.
     #[inline]
     pub fn used_up(&mut self, steal: &Steal, polls: u64, now: impl FnOnce() -> Nanos) -> Option<(WorkerId, Nanos)> {
         let haul = self.last.take()?;

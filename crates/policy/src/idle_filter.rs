@@ -1,8 +1,8 @@
 //! Policy 2: how likely a search for an idle worker is, given how busy a last-level cache is.
 //!
-//! From Chen Yu's `SIS_UTIL` (Linux 6.0): with utilisation u and the margin 1.17 of the kernel's load balancer, a scan of
-//! N processors is cut to N * (1 - (1.17 u)^2). Idle workers are found in a mask here, so depth costs nothing; what is
-//! worth limiting is the migration that a search ends in, and the same factor is the *chance* of a search.
+//! From Chen Yu's `SIS_UTIL` (Linux 6.0): with utilisation u and the margin 1.17 of the kernel's load balancer, a scan
+//! of N processors is cut to N * (1 - (1.17 u)^2). Idle workers are found in a mask here, so depth costs nothing; what
+//! is worth limiting is the migration that a search ends in, and the same factor is the *chance* of a search.
 
 use crate::{Nanos, Rng, config::IdleFilter};
 
@@ -21,8 +21,8 @@ pub(crate) fn search_chance(filter: &IdleFilter, util: u16) -> u16 {
     ONE - u16::try_from(busy).unwrap_or(ONE).min(ONE)
 }
 
-/// Whether this waker searches: always at light load, where a search in a mask finds at once. Draws a number only if the outcome
-/// is open.
+/// Whether this waker searches: always at light load, where a search in a mask finds at once. Draws a number only if
+/// the outcome is open.
 #[inline]
 pub(crate) fn searches(filter: &IdleFilter, util: u16, rng: &mut Rng) -> bool {
     if util < filter.light_load {
@@ -67,8 +67,8 @@ impl Utilisation {
         self.value = u32::try_from(value + step).unwrap_or_default();
     }
 
-    /// Adds a sample of so many workers, `elapsed` after the last one. Intervals that went by without one were like this;
-    /// sixteen of them leave 1 % of the past, and more are not counted.
+    /// Adds a sample of so many workers, `elapsed` after the last one. Intervals that went by without one were like
+    /// this; sixteen of them leave 1 % of the past, and more are not counted.
     pub fn sample_late(&mut self, busy: Nanos, workers: u64, elapsed: Nanos, interval: Nanos) {
         let elapsed_of_all = Nanos(workers.saturating_mul(elapsed.0));
         for _ in 0..(elapsed.0 / interval.0.max(1)).min(16) {
@@ -114,8 +114,9 @@ pub enum Search {
     Mask,
 }
 
-/// How often a waker's random probes of two workers meet an idle one, and what follows from it: where they often do the mask,
-/// which everybody writes, saves nothing; where they seldom do it saves the misses. A worker keeps one for itself.
+/// How often a waker's random probes of two workers meet an idle one, and what follows from it: where they often do the
+/// mask, which everybody writes, saves nothing; where they seldom do it saves the misses. A worker keeps one for
+/// itself.
 ///
 /// | rate at the end of a [`regime`](IdleFilter::regime) | until the next |
 /// |---|---|

@@ -6,8 +6,9 @@
 //! version turned out to lose what a worker had not published when it went idle for good; hence
 //! [`flush`](LazyCounter::flush) before parking, at exit and before any exact decision.
 //!
-//! For load, occupancy and statistics only, and for utilisation in a form of its own ([`BusyCounter`](crate::BusyCounter)). How many workers are parked or searching, whether there is
-//! work and whether all is done are exact counts of the mechanism's.
+//! For load, occupancy and statistics only, and for utilisation in a form of its own
+//! ([`BusyCounter`](crate::BusyCounter)). How many workers are parked or searching, whether there is work and whether
+//! all is done are exact counts of the mechanism's.
 
 use crate::{Nanos, config::LazyCounters};
 

@@ -15,8 +15,9 @@
 //! does not move needs no quota, and nobody has to count windows. Without the last row a quota of 1 would be for ever,
 //! since the change that opens a window uses it up.
 //!
-//! A worker reads the clock between tasks, so that who wakes a task may be some windows behind who woke it before. What such a waker counts
-//! belongs to the task's window: if it opened one of its own, two workers that wake a task in turn would never use up anything.
+//! A worker reads the clock between tasks, so that who wakes a task may be some windows behind who woke it before. What
+//! such a waker counts belongs to the task's window: if it opened one of its own, two workers that wake a task in turn
+//! would never use up anything.
 
 use crate::{
     GroupId, Nanos, SetId, Tick, WorkerId,

@@ -1,8 +1,8 @@
 //! Policy 6: a small imbalance between nodes is none.
 //!
-//! A few tasks that share data lose more by being spread over nodes than idle workers elsewhere gain, while jobs that fill
-//! the memory channels must be spread; nothing tells which kind begins. Linux settled (5.11 to 6.0) on a threshold from
-//! the topology, below which small differences are ignored and above which they count in full.
+//! A few tasks that share data lose more by being spread over nodes than idle workers elsewhere gain, while jobs that
+//! fill the memory channels must be spread; nothing tells which kind begins. Linux settled (5.11 to 6.0) on a threshold
+//! from the topology, below which small differences are ignored and above which they count in full.
 
 use crate::{
     Nanos, NodePlan, RemoteStealView, SetId, SpawnView,
@@ -22,8 +22,9 @@ pub(crate) fn tolerance(numa: &Numa, node: &NodePlan) -> u32 {
     tolerated.min(workers).max(1)
 }
 
-/// Whether the imbalance between here and there is none: few enough tasks run here, or hardly more workers are idle there.
-/// First placement and stealing both ask this, so that one does not undo what the other does (Linux cb29a5c19d2d).
+/// Whether the imbalance between here and there is none: few enough tasks run here, or hardly more workers are idle
+/// there. First placement and stealing both ask this, so that one does not undo what the other does (Linux
+/// cb29a5c19d2d).
 #[inline]
 pub(crate) fn tolerates(numa: &Numa, tolerance: u32, running: u32, idle_here: u32, idle_there: u32) -> bool {
     running < tolerance || idle_there.saturating_sub(idle_here) <= numa.min_imbalance
@@ -32,15 +33,16 @@ pub(crate) fn tolerates(numa: &Numa, tolerance: u32, running: u32, idle_here: u3
 /// So many workers are too few, at most.
 const FEW: u32 = 2;
 
-/// Whether a place of so many workers is too small for these rules. A thief's: the difference in idle workers that it sees is never more than is none, so that all
-/// it could take would be tolerated. And one that is stolen from, so that of two such places neither is left alone.
+/// Whether a place of so many workers is too small for these rules. A thief's: the difference in idle workers that it
+/// sees is never more than is none, so that all it could take would be tolerated. And one that is stolen from, so that
+/// of two such places neither is left alone.
 #[inline]
 pub(crate) fn is_too_small(numa: &Numa, workers: usize) -> bool {
     workers <= numa.min_imbalance.clamp(1, FEW) as usize
 }
 
-/// Whether a new task stays on the spawner's node: it is one of few that were declared to belong together, it is among the
-/// few that are tolerated, or no other node has noticeably more idle workers.
+/// Whether a new task stays on the spawner's node: it is one of few that were declared to belong together, it is among
+/// the few that are tolerated, or no other node has noticeably more idle workers.
 #[inline]
 pub(crate) fn stays(numa: &Numa, tolerance: u32, set: SetId, view: &SpawnView) -> bool {
     let (_, idle_there) = view.most_idle;
@@ -56,9 +58,10 @@ pub(crate) struct Place {
     pub(crate) after: Nanos,
 }
 
-/// How many tasks a thief may take from `place`, 0 for none: one, or half of what it has in excess of its tolerance. The
-/// thief has found nothing nearer for long enough, and the imbalance is more than is tolerated, or tasks queue up there.
-/// Once a task has waited for too long, or a thief was told to leave it in too many searches, anybody may have it.
+/// How many tasks a thief may take from `place`, 0 for none: one, or half of what it has in excess of its tolerance.
+/// The thief has found nothing nearer for long enough, and the imbalance is more than is tolerated, or tasks queue up
+/// there. Once a task has waited for too long, or a thief was told to leave it in too many searches, anybody may have
+/// it.
 #[inline]
 pub(crate) fn remote_steal(numa: &Numa, skip: &Skip, place: Place, view: &RemoteStealView) -> u32 {
     let workers = u32::try_from(place.workers).unwrap_or(u32::MAX);
@@ -124,8 +127,8 @@ mod tests {
         }
     }
 
-    /// A node of 24 workers (tolerance 3) with 4 tasks running and 10 queued, seen by a thief that has been dry for long
-    /// and whose own node does nothing else.
+    /// A node of 24 workers (tolerance 3) with 4 tasks running and 10 queued, seen by a thief that has been dry for
+    /// long and whose own node does nothing else.
     const VIEW: RemoteStealView = RemoteStealView {
         node: NodeId(1),
         llc: LlcId(1),

@@ -1,25 +1,31 @@
 //! Which tasks of a worker are long, and when short ones go before them.
 //!
-//! Its deque and its bound FIFO are first in, first out, so a task that has little to do waits for one poll of each that has much. Here tasks take turns by
-//! time in place of number: once a long task has had its turn, the others go first for as long as that took ([`Overtake`]). What is passed over goes to the
-//! back of its queue, so each queue is gone through in a circle; of the long tasks of both that one has the next turn which was passed over first. So each
-//! one waits for those that were passed over before it, and for as much time of others as each of these took. Who has been passed over and
-//! is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever was put before its front is not there any more, and what is bound is polled by its worker alone. What is long and is not known, as it is new, and what a look up has
-//! found elsewhere, has no turn that others wait for: it is run as it comes, and those who wait don't wait longer for that. What is known carries a mark once it
-//! has come here again, and is known by that to a thief, in whose deque it is the last of those that wait.
+//! Its deque and its bound FIFO are first in, first out, so a task that has little to do waits for one poll of each
+//! that has much. Here tasks take turns by time in place of number: once a long task has had its turn, the others go
+//! first for as long as that took ([`Overtake`]). What is passed over goes to the back of its queue, so each queue is
+//! gone through in a circle; of the long tasks of both that one has the next turn which was passed over first. So each
+//! one waits for those that were passed over before it, and for as much time of others as each of these took. Who has
+//! been passed over and is gone keeps nobody waiting: items leave a deque at its front, or are polled here, so whatever
+//! was put before its front is not there any more, and what is bound is polled by its worker alone. What is long and is
+//! not known, as it is new, and what a look up has found elsewhere, has no turn that others wait for: it is run as it
+//! comes, and those who wait don't wait longer for that. What is known carries a mark once it has come here again, and
+//! is known by that to a thief, in whose deque it is the last of those that wait.
 //!
-//! One long poll proves nothing: the system may have had the CPU in the middle of a short one, as it has for 50 us and more at each tick of some virtual machines.
-//! So a task is long from the second of two long polls with no more than one short one between, until a short one that is timed; and a look up that is late says something
-//! if others have had no more than three quarters of a millisecond since the one before: where they have a millisecond of each long poll's, nothing is to be gained,
-//! and ticks, of which there are a thousand a second at most, are further apart.
+//! One long poll proves nothing: the system may have had the CPU in the middle of a short one, as it has for 50 us and
+//! more at each tick of some virtual machines. So a task is long from the second of two long polls with no more than
+//! one short one between, until a short one that is timed; and a look up that is late says something if others have had
+//! no more than three quarters of a millisecond since the one before: where they have a millisecond of each long
+//! poll's, nothing is to be gained, and ticks, of which there are a thousand a second at most, are further apart.
 //!
-//! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As long as a worker looks up in time
-//! nothing is done at all. From the second late look up on it reads the clock each 8 polls, and before and after each poll of a task that
-//! was long lately. Where 8 polls took as long as one long one, and from the beginning, it times each one alone until it has found one that
-//! was long and not known, or the clock has taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of
-//! those may have a hundred polls in a row. What comes again later than that is not found, and runs by number: others have had about as much time in between,
-//! but where polls are shorter than 64 ns, or it took more than 0.26 ms. When others have computed for three milliseconds without a long poll all that ends, or for half of it after one that proves nothing, unless
-//! a long one waits for its turn.
+//! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As
+//! long as a worker looks up in time nothing is done at all. From the second late look up on it reads the clock each 8
+//! polls, and before and after each poll of a task that was long lately. Where 8 polls took as long as one long one,
+//! and from the beginning, it times each one alone until it has found one that was long and not known, or the clock has
+//! taken half of that time: a task that gives way comes again once each of its deque has had its turn, and a pair of
+//! those may have a hundred polls in a row. What comes again later than that is not found, and runs by number: others
+//! have had about as much time in between, but where polls are shorter than 64 ns, or it took more than 0.26 ms. When
+//! others have computed for three milliseconds without a long poll all that ends, or for half of it after one that
+//! proves nothing, unless a long one waits for its turn.
 
 use alloc::collections::BTreeMap;
 use core::ops::RangeInclusive;
@@ -28,14 +34,15 @@ use crate::{Adversary, Nanos, config::Overtake};
 
 /// Tasks that were long lately, of which a worker knows at a time, at most. More of them count as short.
 const MOST: usize = 512;
-/// So many long polls later who waits for no turn has ended, or has gone elsewhere, if there is no room for others. Of more that come one after the other none is found.
+/// So many long polls later who waits for no turn has ended, or has gone elsewhere, if there is no room for others. Of
+/// more that come one after the other none is found.
 const OLD: u64 = 4 * MOST as u64;
 /// Long polls between two looks for those.
 const SWEEP: u64 = MOST as u64 / 8;
 /// Polls between two looks at the clock.
 const POLLS_A_LOOK: u8 = 8;
-/// Polls that are timed alone after others that took long together, at most; and at least. So few are left once one is found that was not known as long, as
-/// there may be more of them.
+/// Polls that are timed alone after others that took long together, at most; and at least. So few are left once one is
+/// found that was not known as long, as there may be more of them.
 const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
 /// For each so many nanoseconds that those took one is timed alone: the clock, some 30 ns, takes half of that time.
 const NANOS_A_LOOK: u64 = 64;
@@ -97,7 +104,8 @@ pub struct Overtaking {
     /// For tests of the mechanism: any task may be passed over, at any time.
     is_silly: bool,
     is_on: bool,
-    /// What short polls have taken since the last long one, about, or since the last look up that was late if it is off.
+    /// What short polls have taken since the last long one, about, or since the last look up that was late if it is
+    /// off.
     quiet: Nanos,
     /// When the clock was read last, if the worker has gone on since.
     since: Option<Nanos>,
@@ -160,8 +168,8 @@ impl Overtaking {
         self.is_on
     }
 
-    /// The worker has looked up, `elapsed` after it did so last, or paused; no time if the clock stands. It means to do so within `look_up`.
-    /// Its deque begins at index `front`, as for [`passes`](Self::passes).
+    /// The worker has looked up, `elapsed` after it did so last, or paused; no time if the clock stands. It means to do
+    /// so within `look_up`. Its deque begins at index `front`, as for [`passes`](Self::passes).
     pub fn looks_up(&mut self, elapsed: Nanos, look_up: Nanos, front: u64) {
         let late = look_up.max(Nanos(self.config.poll.0.saturating_mul(2)));
         let was_late = elapsed >= late || self.is_silly;
@@ -233,8 +241,8 @@ impl Overtaking {
         }
     }
 
-    /// The last one's poll was long. Others go first for it if that was its turn, or if nobody waits for such a turn: those who wait don't wait for what others do out of
-    /// turn, be it unknown or from elsewhere.
+    /// The last one's poll was long. Others go first for it if that was its turn, or if nobody waits for such a turn:
+    /// those who wait don't wait for what others do out of turn, be it unknown or from elsewhere.
     fn notes_long(&mut self, took: Nanos, now: Nanos, had_turn: bool) {
         self.long_polls += 1;
         if had_turn || self.next.is_none() {
@@ -266,7 +274,8 @@ impl Overtaking {
         }
     }
 
-    /// Notes that of a task, which does not wait for a turn. If there are too many it is not noted, and counts as short.
+    /// Notes that of a task, which does not wait for a turn. If there are too many it is not noted, and counts as
+    /// short.
     fn knows(&mut self, task: u64, lately: Lately) {
         let known = Known {
             lately,
@@ -285,7 +294,8 @@ impl Overtaking {
         }
     }
 
-    /// For one more. Who had one long poll is worth nothing before its next one, so it must be kept until then, which may be after many others.
+    /// For one more. Who had one long poll is worth nothing before its next one, so it must be kept until then, which
+    /// may be after many others.
     fn makes_room(&mut self, for_one: Lately) {
         let now = self.long_polls;
         if self.known.len() < MOST {
@@ -356,7 +366,8 @@ impl Overtaking {
     /// The task comes, marked as long or not, and may be from elsewhere. Whether it is marked from now on.
     pub fn meets(&mut self, task: u64, is_marked: bool) -> bool {
         match self.lately(task) {
-            // Others have found it long. Where we have seen a short one, they may have before or after that: it is long with the next long one.
+            // Others have found it long. Where we have seen a short one, they may have before or after that: it is long
+            // with the next long one.
             None | Some(Lately::LongOnce) if is_marked => {
                 self.knows(task, Lately::Long);
                 true
@@ -377,15 +388,17 @@ impl Overtaking {
         self.lately(task) == Some(Lately::Long)
     }
 
-    /// Whether the clock is read before the task's next poll, which tells whether it is long, and it is asked if the task [is passed over](Self::passes).
+    /// Whether the clock is read before the task's next poll, which tells whether it is long, and it is asked if the
+    /// task [is passed over](Self::passes).
     #[inline]
     #[must_use]
     pub fn may_pass(&self, task: u64) -> bool {
         self.is_silly || self.known(task).is_some()
     }
 
-    /// Whether a task, which comes next, goes behind the other ones of its queue. The deque begins at index `front`, and indices grow. `at`: with which one the
-    /// task would be in it; `None`: it is bound, and would be in the FIFO of such, which it leaves to be polled by this worker alone.
+    /// Whether a task, which comes next, goes behind the other ones of its queue. The deque begins at index `front`,
+    /// and indices grow. `at`: with which one the task would be in it; `None`: it is bound, and would be in the FIFO of
+    /// such, which it leaves to be polled by this worker alone.
     pub fn passes(&mut self, task: u64, now: Nanos, front: u64, at: Option<u64>) -> bool {
         if self.is_silly {
             return !(now.0 ^ task).is_multiple_of(3);
@@ -404,7 +417,8 @@ impl Overtaking {
         true
     }
 
-    /// Who would be next and is not in the deque any more, stolen or waiting for something, has no claim. Not the task that comes: it is out of it to be asked.
+    /// Who would be next and is not in the deque any more, stolen or waiting for something, has no claim. Not the task
+    /// that comes: it is out of it to be asked.
     fn forgets_gone(&mut self, comes: u64, front: u64) {
         while let Some(next) = self.next.filter(|&next| next != comes) {
             // Whoever is next is known, as none of those is forgotten that wait.
@@ -453,7 +467,8 @@ struct Filter {
 }
 
 impl Filter {
-    /// The word and the bit. Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are spread alike.
+    /// The word and the bit. Numbers come in blocks, one a thread: the high bits of a multiple of the golden ratio are
+    /// spread alike.
     fn place(task: u64) -> (usize, u64) {
         let hash = task.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         ((hash >> 60) as usize, 1 << (hash >> 54 & 63))

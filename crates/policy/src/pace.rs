@@ -1,13 +1,17 @@
 //! How often a worker looks up from its deque, and how much it takes when it does.
 //!
-//! It counts tasks, because a clock is dear beside a short one: it reads the clock when it looks up, averages the runs since the
-//! last time, and counts down so many tasks as run in half of [`Config::look_up`], at most [`Config::global_interval`].
+//! It counts tasks, because a clock is dear beside a short one: it reads the clock when it looks up, averages the runs
+//! since the last time, and counts down so many tasks as run in half of [`Config::look_up`], at most
+//! [`Config::global_interval`].
 //!
-//! Whatever it takes goes to the end of its deque, behind what it has. So it never takes more than it runs before it takes again:
-//! the deque would grow for as long as there is a backlog, and what is woken meanwhile would wait behind all of it.
+//! Whatever it takes goes to the end of its deque, behind what it has. So it never takes more than it runs before it
+//! takes again: the deque would grow for as long as there is a backlog, and what is woken meanwhile would wait behind
+//! all of it.
 //!
-//! Short tasks have their turns by number: half of those that run are from shared queues, while there are any. Long ones by time: after the deque's, as many as run until the next look up, the shared queues have
-//! as long as those ran, one task at least, and no longer than [`Config::look_up`] and the task that passes it. By number each of many short tasks there would wait for a long one of ours.
+//! Short tasks have their turns by number: half of those that run are from shared queues, while there are any. Long
+//! ones by time: after the deque's, as many as run until the next look up, the shared queues have as long as those ran,
+//! one task at least, and no longer than [`Config::look_up`] and the task that passes it. By number each of many short
+//! tasks there would wait for a long one of ours.
 
 use crate::{Config, Nanos};
 
@@ -58,7 +62,8 @@ pub enum Found {
     TakenBack,
 }
 
-/// Tasks between two looks up, if they are long, at most: with 100 us between those that take 5.6 us each and more, where a look up takes a fifth of a microsecond.
+/// Tasks between two looks up, if they are long, at most: with 100 us between those that take 5.6 us each and more,
+/// where a look up takes a fifth of a microsecond.
 const LONG: u32 = 8;
 
 impl Default for Pace {
@@ -134,8 +139,10 @@ impl Pace {
         self.follows_theirs = core::mem::take(&mut self.is_theirs);
     }
 
-    /// The look up has found something, which runs first. Then, while tasks are short, one of the deque's goes in between, because shared queues may never be empty; while they are
-    /// long the worker looks up right after what is theirs. Of what is taken back no more than one before one of the deque's, because more of it has lost its place already.
+    /// The look up has found something, which runs first. Then, while tasks are short, one of the deque's goes in
+    /// between, because shared queues may never be empty; while they are long the worker looks up right after what is
+    /// theirs. Of what is taken back no more than one before one of the deque's, because more of it has lost its place
+    /// already.
     pub fn found(&mut self, what: Found) {
         // What was stuck behind another worker is found whoever's turn it is.
         let is_their_turn = !self.follows_theirs || self.allowance > Nanos(0);
@@ -160,7 +167,8 @@ impl Pace {
         self.average_run
     }
 
-    /// How many tasks a look up takes from a shared queue, of at most `batch`: half as many as run until the next one; of long ones one, or none once it is the deque's turn.
+    /// How many tasks a look up takes from a shared queue, of at most `batch`: half as many as run until the next one;
+    /// of long ones one, or none once it is the deque's turn.
     #[must_use]
     pub fn share(&self, batch: usize) -> usize {
         if self.interval <= LONG {
@@ -169,9 +177,9 @@ impl Pace {
         (self.interval as usize / 2).clamp(1, batch.max(1))
     }
 
-    /// How many tasks more than the `queued` ones the worker comes to within `span`, at least one. Were more taken over from a
-    /// worker that is stuck, those that have waited longest would go from the end of one deque to the end of the next, where
-    /// workers lose their CPU in turn.
+    /// How many tasks more than the `queued` ones the worker comes to within `span`, at least one. Were more taken over
+    /// from a worker that is stuck, those that have waited longest would go from the end of one deque to the end of the
+    /// next, where workers lose their CPU in turn.
     #[must_use]
     pub fn room(&self, span: Nanos, queued: usize) -> usize {
         let tasks = span.0 / self.average_run.0.max(1);
@@ -295,7 +303,8 @@ mod tests {
         }
     }
 
-    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both. By a clock that goes, or stands while theirs run.
+    /// How many tasks of `theirs` run between two of `ours`, while there are always some of both. By a clock that goes,
+    /// or stands while theirs run.
     fn theirs_between_ours(ours: Nanos, theirs: Nanos, goes: bool) -> Vec<usize> {
         let (mut pace, mut counts, mut count, mut elapsed) = (pace(ours.0, 9), vec![], 0, Nanos(0));
         while counts.len() < 24 {

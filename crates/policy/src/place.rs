@@ -4,10 +4,11 @@
 //! that the task was last deliberately placed in, *home worker* the member that ran it last.
 //!
 //! 1. A task that yielded goes to the back of its worker's deque.
-//! 2. The cache that wakes it again and again has room, and its waker wakes few; or the cache that its set prefers pulls
-//!    this epoch (policy 3): an idle worker there is claimed. The task moves house.
-//! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO slot; what is
-//!    in there goes to the waker's deque. Queues, and a worker woken for each message, cost such tasks more than they gain.
+//! 2. The cache that wakes it again and again has room, and its waker wakes few; or the cache that its set prefers
+//!    pulls this epoch (policy 3): an idle worker there is claimed. The task moves house.
+//! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO
+//!    slot; what is in there goes to the waker's deque. Queues, and a worker woken for each message, cost such tasks
+//!    more than they gain.
 //! 4. The waker is the home worker: its LIFO slot, if empty.
 //! 5. The home worker is idle: it is claimed.
 //! 6. Another member of home is idle: claimed, one with an idle core first.
@@ -16,13 +17,16 @@
 //!    with its work, or home is hardly busy (policy 4): queued at home.
 //! 9. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
 //!    its groups. The task moves house.
-//! 10. Nobody behind home's cache is idle, and its home worker's tasks run for 200 us at most ([`WakeGroups::short_busy`]): as in step 3. It would wait at
+//! 10. Nobody behind home's cache is idle, and its home worker's tasks run for 200 us at most
+//!     ([`WakeGroups::short_busy`]): as in step 3. It would wait at
 //!     home as well, and what it shares with its waker would cross between their caches each time.
-//! 11. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a member
+//! 11. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a
+//!     member
 //!     goes to the queue of the cache, which thieves need no group lock for.
 //!
-//! No wake but those of steps 2, 3, 9 and 10 crosses last-level caches: that is for thieves. A task that crosses in steps 3 and 10 keeps its
-//! home. Bound tasks are not asked about. With groups off, only steps 1 and 4 remain, and injectors for wakes from outside.
+//! No wake but those of steps 2, 3, 9 and 10 crosses last-level caches: that is for thieves. A task that crosses in
+//! steps 3 and 10 keeps its home. Bound tasks are not asked about. With groups off, only steps 1 and 4 remain, and
+//! injectors for wakes from outside.
 //!
 //! [`WakeGroups::short_runs`]: crate::WakeGroups::short_runs
 //! [`WakeGroups::short_busy`]: crate::WakeGroups::short_busy
@@ -119,17 +123,17 @@ impl Policy {
         (placement, Reason::Other)
     }
 
-    /// Whether every task that gives way goes to the back of its worker's deque, so that [`Policy::place_wake`] need not be asked: because
-    /// groups are off, or because that would always be the answer.
+    /// Whether every task that gives way goes to the back of its worker's deque, so that [`Policy::place_wake`] need
+    /// not be asked: because groups are off, or because that would always be the answer.
     #[inline]
     #[must_use]
     pub fn yields_stay(&self) -> bool {
         self.yields_stay
     }
 
-    /// Whether [`Policy::place_wake`] leaves a task that did not give way in the slot of the worker that wakes it, whatever else there
-    /// is to see: because it is at home there, and the slot is empty or no member of home is idle. False means that it takes a view to
-    /// tell.
+    /// Whether [`Policy::place_wake`] leaves a task that did not give way in the slot of the worker that wakes it,
+    /// whatever else there is to see: because it is at home there, and the slot is empty or no member of home is idle.
+    /// False means that it takes a view to tell.
     ///
     /// Most wake-ups are of this kind, and to make a view costs more than the rest of a wake-up.
     #[inline]
@@ -138,31 +142,32 @@ impl Policy {
         waker == task.home_worker && self.homes_stay && slot_is_free()
     }
 
-    /// Whether [`Policy::place_wake`] leaves a task in its waker's slot because of how long tasks run there and at its home (step 3),
-    /// whatever else there is to see. False means that it takes a view to tell.
+    /// Whether [`Policy::place_wake`] leaves a task in its waker's slot because of how long tasks run there and at its
+    /// home (step 3), whatever else there is to see. False means that it takes a view to tell.
     #[inline]
     #[must_use]
     pub fn stays_as_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
         self.homes_stay && self.is_short(waker_run, home_run, wake_cost)
     }
 
-    /// Whether every new task of a worker stays in that one's deque, so that [`Policy::place_spawn`] need not be asked: because groups
-    /// are off, or because that would always be the answer.
+    /// Whether every new task of a worker stays in that one's deque, so that [`Policy::place_spawn`] need not be asked:
+    /// because groups are off, or because that would always be the answer.
     #[inline]
     #[must_use]
     pub fn spawns_stay(&self) -> bool {
         self.spawns_stay
     }
 
-    /// Whether every new task from outside goes to the only cache's injector, so that [`Policy::place_spawn`] need not be asked: because
-    /// groups are off, or because that would always be the answer.
+    /// Whether every new task from outside goes to the only cache's injector, so that [`Policy::place_spawn`] need not
+    /// be asked: because groups are off, or because that would always be the answer.
     #[inline]
     #[must_use]
     pub fn has_one_way_in(&self) -> bool {
         self.one_way_in
     }
 
-    /// Where a new task is queued: with its spawner, whose mates find it first; on another node only if policy 6 says so.
+    /// Where a new task is queued: with its spawner, whose mates find it first; on another node only if policy 6 says
+    /// so.
     #[inline]
     pub fn place_spawn(&self, view: &SpawnView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
         if self.config.adversary != Adversary::None {
@@ -185,7 +190,8 @@ impl Policy {
         Placement::Deque
     }
 
-    /// Whether the answer of [`Policy::place_spawn`] for a task of a worker depends on how many are idle on its node and another.
+    /// Whether the answer of [`Policy::place_spawn`] for a task of a worker depends on how many are idle on its node
+    /// and another.
     #[inline]
     #[must_use]
     pub fn needs_idle_nodes(&self, task: &TaskPolicy) -> bool {
@@ -199,8 +205,8 @@ impl Policy {
         self.active().numa && self.plan.llcs.len() > 1
     }
 
-    /// Whether the answer of [`Policy::place_wake`] depends on the view's fields from `home_idle` on, which are other workers'
-    /// cache lines.
+    /// Whether the answer of [`Policy::place_wake`] depends on the view's fields from `home_idle` on, which are other
+    /// workers' cache lines.
     #[inline]
     #[must_use]
     pub fn needs_home(&self, view: &WakeView, task: &TaskPolicy) -> bool {
@@ -397,7 +403,8 @@ impl Policy {
         numa::stays(&self.config.numa, tolerance, task.set, view)
     }
 
-    /// For a spawn from outside: with the tasks that it was declared to belong to, else where workers are idle, else anywhere.
+    /// For a spawn from outside: with the tasks that it was declared to belong to, else where workers are idle, else
+    /// anywhere.
     fn llc_from_outside(&self, view: &SpawnView, task: &TaskPolicy, rng: &mut Rng) -> LlcId {
         let llcs = u32::try_from(self.plan.llcs.len()).unwrap_or(u32::MAX).max(1);
         if self.aggregates() && task.set.is_declared() && task.set.may_prefer() {

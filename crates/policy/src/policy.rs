@@ -41,8 +41,9 @@ pub struct Policy {
     pub(crate) smallest_llc: u32,
 }
 
-/// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they are off, also if asked
-/// for. Policy 3 is also off where wake-ups are not queued in groups; 2 and 4 then have nothing to decide ([`Policy::without_groups`]).
+/// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they
+/// are off, also if asked for. Policy 3 is also off where wake-ups are not queued in groups; 2 and 4 then have nothing
+/// to decide ([`Policy::without_groups`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Policy 1.
@@ -71,7 +72,8 @@ impl Active {
     fn new(config: &Config, plan: &Plan) -> Self {
         let many = plan.workers.len() > 4;
         let several_llcs = plan.llcs.len() > 1;
-        // With a cache of its own for each worker nobody is nearer than others: so on a virtual machine that says so of its CPUs.
+        // With a cache of its own for each worker nobody is nearer than others: so on a virtual machine that says so of
+        // its CPUs.
         let shared = plan.llcs.iter().any(|llc| llc.workers.len() > 1);
         let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1 && shared);
         let groups_on = wake_groups || config.adversary != Adversary::None;
@@ -189,9 +191,9 @@ impl Policy {
         }
     }
 
-    /// Notes that `worker` is about to run the task. The first run gives the task its home: spawns are spread by stealing,
-    /// and a task that stayed at home with whoever spawned it would be woken there for ever. Later runs away from home
-    /// are borrowed and change nothing.
+    /// Notes that `worker` is about to run the task. The first run gives the task its home: spawns are spread by
+    /// stealing, and a task that stayed at home with whoever spawned it would be woken there for ever. Later runs away
+    /// from home are borrowed and change nothing.
     #[inline]
     pub fn ran(&self, task: &mut TaskPolicy, worker: WorkerId) {
         if !self.groups_on {
@@ -275,16 +277,17 @@ impl Policy {
         }
     }
 
-    /// Whether a worker that has found nothing remains a searcher for [`IdleFilter::publish_delay`](crate::IdleFilter::publish_delay) before it
-    /// announces itself idle, or for longer: nobody has to be woken for what comes meanwhile. Never where workers do not spin: it waits busily.
+    /// Whether a worker that has found nothing remains a searcher for
+    /// [`IdleFilter::publish_delay`](crate::IdleFilter::publish_delay) before it announces itself idle, or for longer:
+    /// nobody has to be woken for what comes meanwhile. Never where workers do not spin: it waits busily.
     #[inline]
     #[must_use]
     pub fn lingers(&self) -> bool {
         (self.active.idle_filter || self.active.wake_cost) && self.config.spin_max > Nanos(0)
     }
 
-    /// How many tasks a worker without work may take from another node, or from another last-level cache on a machine of
-    /// one node; 0 for none. Not asked by a rescuer, who takes whatever there is.
+    /// How many tasks a worker without work may take from another node, or from another last-level cache on a machine
+    /// of one node; 0 for none. Not asked by a rescuer, who takes whatever there is.
     #[inline]
     #[must_use]
     pub fn steal_remote(&self, view: &RemoteStealView) -> u32 {
@@ -310,18 +313,19 @@ impl Policy {
         numa::remote_steal(numa, skip, place, view)
     }
 
-    /// Whether a search in which [`Policy::steal_remote`] allowed so many was spoiled: there was something to take, and the thief
-    /// has to leave it for another reason than that it looked too early. What a thief counts is searches, however many places
-    /// spoiled one.
+    /// Whether a search in which [`Policy::steal_remote`] allowed so many was spoiled: there was something to take, and
+    /// the thief has to leave it for another reason than that it looked too early. What a thief counts is searches,
+    /// however many places spoiled one.
     #[inline]
     #[must_use]
     pub fn spoils(&self, view: &RemoteStealView, allowed: u32) -> bool {
         allowed == 0 && view.queued > 0 && view.dry_for >= self.limits_steals_for()
     }
 
-    /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes, or
-    /// there is one node only, and each of the two nodes, or caches, has more than two workers, or more than one where [`Numa::min_imbalance`](crate::config::Numa::min_imbalance) is
-    /// less. If not, [`Policy::steal_remote`] need not be asked.
+    /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes,
+    /// or there is one node only, and each of the two nodes, or caches, has more than two workers, or more than one
+    /// where [`Numa::min_imbalance`](crate::config::Numa::min_imbalance) is less. If not, [`Policy::steal_remote`] need
+    /// not be asked.
     #[inline]
     #[must_use]
     pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {
@@ -346,8 +350,8 @@ impl Policy {
         }
     }
 
-    /// Whether a thief behind `thief` gives the task back: it is one of few that were declared to stay together, and lives on
-    /// another node. A mate of its home is woken for it instead.
+    /// Whether a thief behind `thief` gives the task back: it is one of few that were declared to stay together, and
+    /// lives on another node. A mate of its home is woken for it instead.
     #[inline]
     #[must_use]
     pub fn gives_back(&self, task: &TaskPolicy, thief: WorkerId) -> bool {
@@ -362,20 +366,23 @@ impl Policy {
         Wakees::new(&self.config.aggregation)
     }
 
-    /// The average cost of waking a parked worker, of which `cost` was measured just now: a measurement counts an eighth.
+    /// The average cost of waking a parked worker, of which `cost` was measured just now: a measurement counts an
+    /// eighth.
     #[must_use]
     pub fn measured_wake(&self, average: Nanos, cost: Nanos) -> Nanos {
         wake_cost::average(&self.config.wake_cost, average, cost)
     }
 
-    /// What is left of that average after so many intervals of the sentinel: what was measured long ago may no longer be so.
+    /// What is left of that average after so many intervals of the sentinel: what was measured long ago may no longer
+    /// be so.
     #[must_use]
     pub fn forget_wake(&self, average: Nanos, intervals: u64) -> Nanos {
         wake_cost::forget(&self.config.wake_cost, average, intervals)
     }
 
-    /// Whether the sentinel comes for a deque that flows slowly: of `queued` tasks behind a worker that has run `advanced`, more than none, in
-    /// `elapsed`, the last waits for longer than waking somebody takes, or than the sentinel's interval, whatever that takes: it is awake.
+    /// Whether the sentinel comes for a deque that flows slowly: of `queued` tasks behind a worker that has run
+    /// `advanced`, more than none, in `elapsed`, the last waits for longer than waking somebody takes, or than the
+    /// sentinel's interval, whatever that takes: it is awake.
     #[must_use]
     pub fn is_slow(&self, wake_cost: Nanos, (queued, advanced): (u64, u64), elapsed: Nanos) -> bool {
         wake_cost::is_slow(wake_cost, self.config.sentinel_interval, (queued, advanced), elapsed)

@@ -1,23 +1,25 @@
 //! When a group's queue is drained by somebody who is no member of it.
 //!
-//! 1. **By a searcher of the same cache**: what has waited for longer than [`rescue_llc`](crate::WakeGroups::rescue_llc), and then, whatever its
-//!    age, what is left to members who are all away ([`Policy::members_are_away`]). A member between two short tasks comes sooner than the
-//!    waiting task's data would come to another cache. Where all members are in tasks so long that none of them is expected within that
-//!    patience, to wait gains nothing, and costs the whole patience, or the sentinel's, once the searcher sleeps. It is so for a task that
-//!    posts to another at the end of a long run: who is posted to goes home, to somebody in the middle of the next long run, while its
-//!    waker is about to have nothing to do.
+//! 1. **By a searcher of the same cache**: what has waited for longer than
+//!    [`rescue_llc`](crate::WakeGroups::rescue_llc), and then, whatever its age, what is left to members who are all
+//!    away ([`Policy::members_are_away`]). A member between two short tasks comes sooner than the waiting task's data
+//!    would come to another cache. Where all members are in tasks so long that none of them is expected within that
+//!    patience, to wait gains nothing, and costs the whole patience, or the sentinel's, once the searcher sleeps. It is
+//!    so for a task that posts to another at the end of a long run: who is posted to goes home, to somebody in the
+//!    middle of the next long run, while its waker is about to have nothing to do.
 //! 2. **By the sentinel** ([`Glances`]), which looks for queues that nobody drains, mailboxes being nobody's own.
 
 use crate::{Config, Nanos, Policy};
 
 impl Policy {
     /// Whether none of the `members` of a group, all of whom are in a task, is expected within
-    /// [`rescue_llc`](crate::WakeGroups::rescue_llc), so that a searcher of their last-level cache need not wait so long for them.
+    /// [`rescue_llc`](crate::WakeGroups::rescue_llc), so that a searcher of their last-level cache need not wait so
+    /// long for them.
     ///
-    /// `shortest_run` is the average run of the member whose tasks are the shortest (zero: unknown). Of members who are each somewhere in a
-    /// run of that length, the first will be through after one part in `members + 1` of it. Without groups nothing waits there but new
-    /// threads for a worker that was woken for them, and the answer is always no. There is no other switch: `rescue-llc=1s,rescue-any=1s`
-    /// waits for nearly everybody.
+    /// `shortest_run` is the average run of the member whose tasks are the shortest (zero: unknown). Of members who are
+    /// each somewhere in a run of that length, the first will be through after one part in `members + 1` of it. Without
+    /// groups nothing waits there but new threads for a worker that was woken for them, and the answer is always no.
+    /// There is no other switch: `rescue-llc=1s,rescue-any=1s` waits for nearly everybody.
     ///
     /// ```
     /// use quadrille_policy::{Config, Nanos, Plan, Policy};
@@ -37,13 +39,15 @@ impl Policy {
     }
 }
 
-/// What a sentinel's glances at the groups' queues have seen, and so when it glances next. A worker keeps one for itself.
+/// What a sentinel's glances at the groups' queues have seen, and so when it glances next. A worker keeps one for
+/// itself.
 ///
-/// A queue that nobody drains is found within twice [`rescue_any`](crate::WakeGroups::rescue_any), which is what a glance each `rescue_any`
-/// costs: a sleep and its end, 5,000 times a second, as long as anybody works now and then. Where members come to their queues in time,
-/// and nearly everywhere they do, that buys nothing. So after 8 looks in a row that found nothing overdue (`glance-vain`), also because nobody was
-/// awake, it looks once in its whole interval ([`Config::sentinel_interval`]), until something is: the first such queue waits for at
-/// most the two together, 700 us.
+/// A queue that nobody drains is found within twice [`rescue_any`](crate::WakeGroups::rescue_any), which is what a
+/// glance each `rescue_any` costs: a sleep and its end, 5,000 times a second, as long as anybody works now and then.
+/// Where members come to their queues in time, and nearly everywhere they do, that buys nothing. So after 8 looks in a
+/// row that found nothing overdue (`glance-vain`), also because nobody was awake, it looks once in its whole interval
+/// ([`Config::sentinel_interval`]), until something is: the first such queue waits for at most the two together, 700
+/// us.
 ///
 /// ```
 /// use quadrille_policy::{Config, Glances, Nanos};
@@ -62,7 +66,8 @@ pub struct Glances {
     vain: u8,
 }
 
-/// A sentinel sleeps for so long at least, as by the range of its interval: with a rescue age of zero it would never sleep.
+/// A sentinel sleeps for so long at least, as by the range of its interval: with a rescue age of zero it would never
+/// sleep.
 const GLANCE_MIN: Nanos = Nanos::from_micros(20);
 
 impl Glances {

@@ -1,17 +1,18 @@
 //! Policy 2, reservation: an idle worker is kept for the task that it ran last, if that will be back shortly.
 //!
-//! From Chen Yu's `SIS_CACHE` (d49cf5748aa7c6d69580315d2373a9eafa21c21f.1694397335.git.yu.c.chen@intel.com, not merged): a task
-//! that sleeps for moments finds its processor taken by another one that was woken meanwhile, moves, and takes somebody else's.
-//! So wake-ups of other tasks pass by a processor that was left for so long only as its last task sleeps on average.
+//! From Chen Yu's `SIS_CACHE` (d49cf5748aa7c6d69580315d2373a9eafa21c21f.1694397335.git.yu.c.chen@intel.com, not
+//! merged): a task that sleeps for moments finds its processor taken by another one that was woken meanwhile, moves,
+//! and takes somebody else's. So wake-ups of other tasks pass by a processor that was left for so long only as its last
+//! task sleeps on average.
 //!
-//! A group whose idle members are all kept looks to [`Policy::place_wake`] like one where all are busy, so a task may be placed
-//! elsewhere than without, or stay with its waker. No claim is refused: who queues a task and finds no other idle worker takes a kept
-//! one, and a reservation ends by itself. It is asked by wakers alone; what is queued for anybody, and what thieves take, wakes and
-//! may have whoever is idle.
+//! A group whose idle members are all kept looks to [`Policy::place_wake`] like one where all are busy, so a task may
+//! be placed elsewhere than without, or stay with its waker. No claim is refused: who queues a task and finds no other
+//! idle worker takes a kept one, and a reservation ends by itself. It is asked by wakers alone; what is queued for
+//! anybody, and what thieves take, wakes and may have whoever is idle.
 //!
-//! The average is the worker's, of the sleeps after which the task that had run last was the next to run there, so that a task
-//! needs no field for it. Differently from the kernel's, a worker whose tasks sleep for longer than [`IdleFilter::reserve`] is not
-//! kept at all: it would be kept in vain.
+//! The average is the worker's, of the sleeps after which the task that had run last was the next to run there, so that
+//! a task needs no field for it. Differently from the kernel's, a worker whose tasks sleep for longer than
+//! [`IdleFilter::reserve`] is not kept at all: it would be kept in vain.
 
 use crate::{GroupMask, Nanos, Policy, config::IdleFilter};
 
@@ -105,8 +106,8 @@ impl Policy {
         }
     }
 
-    /// Which of the `idle` members of a group a waker may claim at first, if some are `kept`: the others, and the one that ran
-    /// the woken task last.
+    /// Which of the `idle` members of a group a waker may claim at first, if some are `kept`: the others, and the one
+    /// that ran the woken task last.
     #[inline]
     #[must_use]
     pub fn claimable(idle: GroupMask, kept: GroupMask, own: Option<u8>) -> GroupMask {

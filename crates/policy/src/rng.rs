@@ -11,8 +11,8 @@ impl Rng {
         Self(if seed == 0 { 0x9E37_79B9_7F4A_7C15 } else { seed })
     }
 
-    /// Generator `number` of those that `seed` determines: unlike those of neighbouring seeds, they have nothing in common from their
-    /// first numbers on (the finalizer of splitmix64).
+    /// Generator `number` of those that `seed` determines: unlike those of neighbouring seeds, they have nothing in
+    /// common from their first numbers on (the finalizer of splitmix64).
     ///
     /// ```
     /// use quadrille_policy::Rng;

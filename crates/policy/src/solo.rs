@@ -1,9 +1,11 @@
 //! Whether one worker gets more done than all of them: it is tried, and measured.
 //!
-//! Where all tasks talk to each other every message crosses from one CPU's cache to another's, and two workers may take half as long again as
-//! one. No worker can tell from what it sees of itself: with two, polls are more, because each finds less to do. What tells is how far the program
-//! comes, and that is counted: each message, read or expired timer spends a unit of its task's budget, and a task that gives way has done something, too. So where tasks are short, do what counts, and often run on another worker than
-//! before, all but one hand over what they have and sleep, for a window; if that one gets more done alone it goes on for a while.
+//! Where all tasks talk to each other every message crosses from one CPU's cache to another's, and two workers may take
+//! half as long again as one. No worker can tell from what it sees of itself: with two, polls are more, because each
+//! finds less to do. What tells is how far the program comes, and that is counted: each message, read or expired timer
+//! spends a unit of its task's budget, and a task that gives way has done something, too. So where tasks are short, do
+//! what counts, and often run on another worker than before, all but one hand over what they have and sleep, for a
+//! window; if that one gets more done alone it goes on for a while.
 //!
 //! The rule is a state machine that is told of one tally after the other:
 //!
@@ -19,14 +21,17 @@
 //! | | half as much again gets done | it rests, as after a trial in vain |
 //! | any in which others leave | they go on polling | it rests, as after a trial in vain |
 //!
-//! A host that others use takes a CPU away for milliseconds. Then less gets done in a window, those who were to leave are in the middle of a poll, and others rescue what
-//! the one has: all that says nothing of the program. So who goes on alone is doubted before it is given up, and who does not poll is waited for.
+//! A host that others use takes a CPU away for milliseconds. Then less gets done in a window, those who were to leave
+//! are in the middle of a poll, and others rescue what the one has: all that says nothing of the program. So who goes
+//! on alone is doubted before it is given up, and who does not poll is waited for.
 
 use crate::{Nanos, Solo};
 
-/// So many windows pass before the next look at a program for which it is not worth a trial, or of which a window said nothing.
+/// So many windows pass before the next look at a program for which it is not worth a trial, or of which a window said
+/// nothing.
 const LOOK: u64 = 8;
-/// Units, or yields, are few if they are less than one of so many of all that counts, and then may be as many as they are.
+/// Units, or yields, are few if they are less than one of so many of all that counts, and then may be as many as they
+/// are.
 const FEW: u64 = 16;
 /// Else a gain is none if more than one of so many of them is lost.
 const LOST: u64 = 8;
@@ -151,8 +156,8 @@ impl Rates {
         self.units.saturating_add(self.yields)
     }
 
-    /// Whether no more than one of `div` is lost of either kind, unless there were few of it: what one takes may be as long as many of the other, and
-    /// more of what is short is no gain.
+    /// Whether no more than one of `div` is lost of either kind, unless there were few of it: what one takes may be as
+    /// long as many of the other, and more of what is short is no gain.
     fn keeps(&self, before: &Self, div: u64) -> bool {
         let keeps = |now: u64, then: u64| then < before.done() / FEW || now >= then - then / div;
         keeps(self.units, before.units) && keeps(self.yields, before.yields)
@@ -218,12 +223,14 @@ pub struct SoloTrial {
     wrong: u32,
     /// How often others were waited for in vain, or the one came late, since there was a result.
     vain: u32,
-    /// One gained nothing and got this done: until then it is tried again only if all get so little done that it would gain more than it must.
+    /// One gained nothing and got this done: until then it is tried again only if all get so little done that it would
+    /// gain more than it must.
     pause: Option<(Nanos, Rates)>,
 }
 
 impl SoloTrial {
-    /// A tally that comes more than so many windows after the one before ends what there was: the worker that goes on alone sleeps.
+    /// A tally that comes more than so many windows after the one before ends what there was: the worker that goes on
+    /// alone sleeps.
     pub const STALE: u64 = 4;
 
     /// What follows from the tally of now, and when the next is due.
@@ -445,7 +452,8 @@ fn is_late(passed: u64, window: u64) -> bool {
     passed > window.saturating_add(window / 4)
 }
 
-/// Whether others did next to nothing. Both tallies are the same worker's: another counts only when the window says nothing any more, which is asked first.
+/// Whether others did next to nothing. Both tallies are the same worker's: another counts only when the window says
+/// nothing any more, which is asked first.
 fn is_alone(from: &SoloTally, to: &SoloTally) -> bool {
     let polls = to.polls.wrapping_sub(from.polls);
     let others = polls.saturating_sub(to.own_polls.wrapping_sub(from.own_polls));

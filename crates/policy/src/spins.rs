@@ -5,13 +5,13 @@ use crate::{Config, Nanos};
 /// A worker does not spin if it gets up by itself within so many times the spin: with 50 us within 1 ms.
 const NEAR_SPINS: u64 = 20;
 
-/// How the last spins have ended, and so whether there is one before the next sleep. A worker keeps one for itself, so does a thread that waits in `block_on`, and the threads for blocking work
-/// have one in common.
+/// How the last spins have ended, and so whether there is one before the next sleep. A worker keeps one for itself, so
+/// does a thread that waits in `block_on`, and the threads for blocking work have one in common.
 ///
-/// A spin as long as a wake-up costs is at most twice as dear as the best that can be done without knowing the future. But where tasks
-/// come from outside, by readiness or time, the future is known well enough: nobody wakes this worker, and what it spends others
-/// could use, who may be the ones that it waits for. So after 8 spins in a row without success (`spin-vain`) it spins before each 16th
-/// sleep alone (`spin-probe`), until one succeeds.
+/// A spin as long as a wake-up costs is at most twice as dear as the best that can be done without knowing the future.
+/// But where tasks come from outside, by readiness or time, the future is known well enough: nobody wakes this worker,
+/// and what it spends others could use, who may be the ones that it waits for. So after 8 spins in a row without
+/// success (`spin-vain`) it spins before each 16th sleep alone (`spin-probe`), until one succeeds.
 ///
 /// ```
 /// use quadrille_policy::{Config, Spins};
@@ -48,8 +48,10 @@ impl Spins {
         config.spin_max.min(wake_cost)
     }
 
-    /// How long to spin where two wake-ups may lie between what was done last and what comes next: as long as both cost, and [`spin_max`](Config::spin_max) at most. So the last worker
-    /// that is awake looks for work before it announces itself idle, since the thread from which its next task comes may sleep; and so do threads outside, who wait for a worker that may.
+    /// How long to spin where two wake-ups may lie between what was done last and what comes next: as long as both
+    /// cost, and [`spin_max`](Config::spin_max) at most. So the last worker that is awake looks for work before it
+    /// announces itself idle, since the thread from which its next task comes may sleep; and so do threads outside, who
+    /// wait for a worker that may.
     ///
     /// ```
     /// use quadrille_policy::{Config, Nanos, Spins};
@@ -66,7 +68,8 @@ impl Spins {
         config.spin_max.min(Nanos(wake_cost.0.saturating_mul(2)))
     }
 
-    /// Whether a worker that gets up by itself in `left`, for a timer, would spin most of the time if it did so each time for `spin`. It does not then.
+    /// Whether a worker that gets up by itself in `left`, for a timer, would spin most of the time if it did so each
+    /// time for `spin`. It does not then.
     #[inline]
     #[must_use]
     pub fn would_fill(spin: Nanos, left: Nanos) -> bool {

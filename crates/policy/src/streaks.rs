@@ -1,17 +1,19 @@
 //! How long a worker serves tasks that wake one another before the deque has its turn again.
 //!
-//! A task of the deque and those that follow it out of the slot are a streak. While streaks are short, three polls out of the slot are as
-//! much as a streak may have ([`Config::slot_polls_max`]), because a clock is dear beside them. That is no measure where others take long:
-//! two tasks that exchange messages would be parted after a microsecond to wait for milliseconds, and tasks that compute would go before those
-//! that have waited for longer. So once streaks are long on average, they are measured, and a woken task joins the one that wakes it
-//! during its first [`Config::slot_time`] only, however often; later it goes to the end of the deque. The clock is read once for as many as take an
-//! eighth of that on average ([`Policy::joins_a_look`]).
+//! A task of the deque and those that follow it out of the slot are a streak. While streaks are short, three polls out
+//! of the slot are as much as a streak may have ([`Config::slot_polls_max`]), because a clock is dear beside them. That
+//! is no measure where others take long: two tasks that exchange messages would be parted after a microsecond to wait
+//! for milliseconds, and tasks that compute would go before those that have waited for longer. So once streaks are long
+//! on average, they are measured, and a woken task joins the one that wakes it during its first [`Config::slot_time`]
+//! only, however often; later it goes to the end of the deque. The clock is read once for as many as take an eighth of
+//! that on average ([`Policy::joins_a_look`]).
 //!
-//! While one of its tasks waits for another to end, a streak also has the newest tasks of the deque, if they have not begun, up to
-//! [`Config::join_polls_max`] of them. A tree of tasks is then done depth first: what runs next was made a moment ago and lies in the cache, as does
-//! who waits for it, and of a tree those are alive that lie on one path, and their siblings. Oldest first does it breadth first, with all of its
-//! leaves alive at once. It is the order of Cilk's workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing",
-//! 1994), whose thieves take the oldest, too. A cap is what Cilk has no need of: its workers have one tree, ours have others' tasks beside it.
+//! While one of its tasks waits for another to end, a streak also has the newest tasks of the deque, if they have not
+//! begun, up to [`Config::join_polls_max`] of them. A tree of tasks is then done depth first: what runs next was made a
+//! moment ago and lies in the cache, as does who waits for it, and of a tree those are alive that lie on one path, and
+//! their siblings. Oldest first does it breadth first, with all of its leaves alive at once. It is the order of Cilk's
+//! workers (Blumofe and Leiserson, "Scheduling multithreaded computations by work stealing", 1994), whose thieves take
+//! the oldest, too. A cap is what Cilk has no need of: its workers have one tree, ours have others' tasks beside it.
 
 use crate::{Nanos, Policy};
 
@@ -62,15 +64,16 @@ impl Streaks {
 }
 
 impl Policy {
-    /// Whether streaks of such a length are measured: if they are longer than [`Config::slot_time`](crate::Config::slot_time).
+    /// Whether streaks of such a length are measured: if they are longer than
+    /// [`Config::slot_time`](crate::Config::slot_time).
     #[inline]
     #[must_use]
     pub fn measures_streaks(&self, average: Nanos) -> bool {
         average > self.config.slot_time
     }
 
-    /// Whether a worker, one of whose tasks waits for another's end, takes the newest task of its deque before the oldest, if it has done so `taken`
-    /// times since the oldest had its turn.
+    /// Whether a worker, one of whose tasks waits for another's end, takes the newest task of its deque before the
+    /// oldest, if it has done so `taken` times since the oldest had its turn.
     #[inline]
     #[must_use]
     pub fn takes_newest(&self, taken: u32) -> bool {
@@ -84,8 +87,8 @@ impl Policy {
         since <= self.config.slot_time
     }
 
-    /// How many woken tasks join a streak for each look at the clock, where tasks take `average_run`: as many as take an eighth of
-    /// [`Config::slot_time`](crate::Config::slot_time), and 16 at most.
+    /// How many woken tasks join a streak for each look at the clock, where tasks take `average_run`: as many as take
+    /// an eighth of [`Config::slot_time`](crate::Config::slot_time), and 16 at most.
     #[inline]
     #[must_use]
     pub fn joins_a_look(&self, average_run: Nanos) -> u32 {

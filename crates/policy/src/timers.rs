@@ -3,9 +3,11 @@
 use crate::{Nanos, Policy, WorkerId};
 
 impl Policy {
-    /// Those for whom `worker` may fire, if they sleep: of its cache those with a higher number. With both directions nobody would come to have fewer timers.
+    /// Those for whom `worker` may fire, if they sleep: of its cache those with a higher number. With both directions
+    /// nobody would come to have fewer timers.
     ///
-    /// Empty if policy has none looked at (`timer-looks`), or says that no task is short (`short-runs`); else it looks at so many of them in turn.
+    /// Empty if policy has none looked at (`timer-looks`), or says that no task is short (`short-runs`); else it looks
+    /// at so many of them in turn.
     #[must_use]
     pub fn may_fire_for(&self, worker: WorkerId) -> &[WorkerId] {
         if !self.fires_along() {
@@ -15,7 +17,8 @@ impl Policy {
         &workers[workers.partition_point(|other| *other <= worker)..]
     }
 
-    /// Who comes to have the timers of `worker`'s cache, if that is another: the first of those that [may fire for](Self::may_fire_for) it.
+    /// Who comes to have the timers of `worker`'s cache, if that is another: the first of those that [may fire
+    /// for](Self::may_fire_for) it.
     #[must_use]
     pub fn first_to_fire_for(&self, worker: WorkerId) -> Option<WorkerId> {
         if !self.fires_along() {
@@ -25,8 +28,8 @@ impl Policy {
         workers.first().copied().filter(|first| *first < worker)
     }
 
-    /// Whether [`fires_for_sleeper`](Self::fires_for_sleeper) is ever so. Without short tasks, or looks, there is nobody whose timers one could fire, and nothing
-    /// of it that timers could be later or earlier for.
+    /// Whether [`fires_for_sleeper`](Self::fires_for_sleeper) is ever so. Without short tasks, or looks, there is
+    /// nobody whose timers one could fire, and nothing of it that timers could be later or earlier for.
     fn fires_along(&self) -> bool {
         self.config.timers.looks > 0 && self.config.wake_groups.short_runs > 0
     }
@@ -36,8 +39,8 @@ impl Policy {
         &self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers
     }
 
-    /// By how much timers of `worker` may be late to expire with others, of `slack`: less where one fires for others ([`Timers::slack_div`](crate::Timers::slack_div)),
-    /// since that one gets up once where each of them did.
+    /// By how much timers of `worker` may be late to expire with others, of `slack`: less where one fires for others
+    /// ([`Timers::slack_div`](crate::Timers::slack_div)), since that one gets up once where each of them did.
     #[must_use]
     pub fn timer_slack(&self, worker: WorkerId, slack: Nanos) -> Nanos {
         if self.fires_along() && self.behind_cache_of(worker).len() > 1 {
@@ -47,9 +50,10 @@ impl Policy {
         }
     }
 
-    /// For how long beyond the first of its timers, which may be late by `slack`, a worker sleeps so that the one which would fire them along comes by, and
-    /// it need not get up for them: not at all unless that one's own first timer, which expires at `its_first`, is within the slack of `now`. Who has one so near
-    /// most often has another when that has fired. At most [`look_up`](crate::Config::look_up), 100 us.
+    /// For how long beyond the first of its timers, which may be late by `slack`, a worker sleeps so that the one which
+    /// would fire them along comes by, and it need not get up for them: not at all unless that one's own first timer,
+    /// which expires at `its_first`, is within the slack of `now`. Who has one so near most often has another when that
+    /// has fired. At most [`look_up`](crate::Config::look_up), 100 us.
     #[must_use]
     pub fn left_to_first(&self, now: Nanos, its_first: Nanos, slack: Nanos) -> Nanos {
         let soon = now.0.saturating_sub(slack.0)..=now.0.saturating_add(slack.0);
@@ -60,14 +64,15 @@ impl Policy {
         }
     }
 
-    /// Whether a worker that is up for a timer of its own fires what has expired with one that sleeps, which has so many user-level threads;
-    /// `runs`: the average run of a task on the one and on the other.
+    /// Whether a worker that is up for a timer of its own fires what has expired with one that sleeps, which has so
+    /// many user-level threads; `runs`: the average run of a task on the one and on the other.
     ///
-    /// What is fired is set again, as a rule, where it ran: so one worker comes to have all timers of a cache for as long as it has time for them,
-    /// and the others sleep. Each time that one gets up for a timer costs 10 to 40 us of CPU on a virtual machine.
+    /// What is fired is set again, as a rule, where it ran: so one worker comes to have all timers of a cache for as
+    /// long as it has time for them, and the others sleep. Each time that one gets up for a timer costs 10 to 40 us of
+    /// CPU on a virtual machine.
     ///
-    /// Not if that would wake the sleeper, because a thread runs on its worker alone, or a longer task goes home; nor if what is fired would wait long for the
-    /// other's tasks.
+    /// Not if that would wake the sleeper, because a thread runs on its worker alone, or a longer task goes home; nor
+    /// if what is fired would wait long for the other's tasks.
     ///
     /// ```
     /// use quadrille_policy::{Config, Nanos, Plan, Policy};

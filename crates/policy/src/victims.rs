@@ -5,13 +5,13 @@ use core::iter::once_with;
 use crate::{Cause, LlcId, Policy, WorkerId};
 
 impl Policy {
-    /// The workers behind `llc` in the order in which `thief` looks at their deques: the mates of its own group, which share an L2
-    /// or a small cache by default, from the `start`-th on, then all others, in the same way, so that thieves who draw it do not all begin at one. Without groups
-    /// nobody has mates. A rescuer ([`Cause::Rescue`]) comes for whoever is stuck, and looks at mates as at others: they may never be without
-    /// tasks (W5).
+    /// The workers behind `llc` in the order in which `thief` looks at their deques: the mates of its own group, which
+    /// share an L2 or a small cache by default, from the `start`-th on, then all others, in the same way, so that
+    /// thieves who draw it do not all begin at one. Without groups nobody has mates. A rescuer ([`Cause::Rescue`])
+    /// comes for whoever is stuck, and looks at mates as at others: they may never be without tasks (W5).
     ///
-    /// `start` is drawn below the number of workers there, or anywhere; below that number, the first few of the others are the first up to
-    /// twice as often as the rest.
+    /// `start` is drawn below the number of workers there, or anywhere; below that number, the first few of the others
+    /// are the first up to twice as often as the rest.
     ///
     /// ```
     /// # use quadrille_policy::{Cause, Config, LlcId, Plan, Policy, WorkerId};

@@ -19,7 +19,8 @@ pub struct WakeView {
     pub home_run: Nanos,
     /// As [`UnparkView::wake_cost`].
     pub wake_cost: Nanos,
-    /// Idle members of the task's home group. This and the rest need not be looked up unless [`Policy::needs_home`] says so.
+    /// Idle members of the task's home group. This and the rest need not be looked up unless [`Policy::needs_home`]
+    /// says so.
     ///
     /// [`Policy::needs_home`]: crate::Policy::needs_home
     pub home_idle: GroupMask,
@@ -44,12 +45,13 @@ pub struct WakeView {
 pub struct SpawnView {
     /// The spawning worker; `None` from a thread outside the runtime.
     pub spawner: Option<WorkerId>,
-    /// Workers awake on the spawner's node: at least so many, if not all of its caches were [looked at](crate::Plan::stand_ins).
+    /// Workers awake on the spawner's node: at least so many, if not all of its caches were [looked
+    /// at](crate::Plan::stand_ins).
     pub node_running: u32,
     /// The other workers of the spawner's node.
     pub node_idle: u32,
-    /// Another node with idle workers behind most of its caches, and how many workers it has but for those that are known to
-    /// be awake; zero: none.
+    /// Another node with idle workers behind most of its caches, and how many workers it has but for those that are
+    /// known to be awake; zero: none.
     pub most_idle: (quadrille_topology::NodeId, u32),
     /// For a spawn from outside: of two caches with idle workers the one that has more; `None`: nobody is idle.
     pub idle_llc: Option<quadrille_topology::LlcId>,
@@ -90,10 +92,11 @@ pub struct UnparkView {
     pub queued: u32,
     /// Average run of a task on those workers; zero: unknown, taken as long.
     pub average_run: Nanos,
-    /// If the task is new: how long the last one of the burst is expected to wait that may have begun ([`Bursts`](crate::Bursts)); else zero.
+    /// If the task is new: how long the last one of the burst is expected to wait that may have begun
+    /// ([`Bursts`](crate::Bursts)); else zero.
     pub burst: Nanos,
-    /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call, plus what is lost where
-    /// others want the CPUs ([`Contention`](crate::Contention)).
+    /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call, plus
+    /// what is lost where others want the CPUs ([`Contention`](crate::Contention)).
     pub wake_cost: Nanos,
 }
 

@@ -1,27 +1,29 @@
 //! Cost-aware wake: a worker is unparked only if the expected wait exceeds the cost of waking.
 //!
-//! Waking a parked worker costs microseconds, on a virtual machine tens of them, part of it paid by the waker; most tasks
-//! run for less, so a busy worker that drains the queue is often sooner there. Proposed for Go
+//! Waking a parked worker costs microseconds, on a virtual machine tens of them, part of it paid by the waker; most
+//! tasks run for less, so a busy worker that drains the queue is often sooner there. Proposed for Go
 //! (<https://github.com/golang/go/issues/54622>) and not shipped there.
 //!
 //! Expected wait W, with `running` workers that drain the queue and average run `a`: until the first of them is free,
-//! a/running (runs end at random), and then a/running for each task queued ahead. With `queued` including the new
-//! task, W = a * queued / running. A worker is unparked if W > C, the measured cost from unpark to first instruction,
-//! the waker's system call, and what is lost where others want the CPUs; and regardless if nobody runs, if nobody would notice a wrong guess (no sentinel), or if
-//! nothing is known about runs, which may then be long.
+//! a/running (runs end at random), and then a/running for each task queued ahead. With `queued` including the new task,
+//! W = a * queued / running. A worker is unparked if W > C, the measured cost from unpark to first instruction, the
+//! waker's system call, and what is lost where others want the CPUs; and regardless if nobody runs, if nobody would
+//! notice a wrong guess (no sentinel), or if nothing is known about runs, which may then be long.
 //!
-//! After a new task more are expected to follow, if they did so before: then W is what the last of those waits ([`Bursts`](crate::Bursts)), and
-//! somebody is woken for the first.
+//! After a new task more are expected to follow, if they did so before: then W is what the last of those waits
+//! ([`Bursts`](crate::Bursts)), and somebody is woken for the first.
 //!
-//! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn, milliseconds if the
-//! kernel's slices are so long, or takes a CPU from somebody on whom our tasks may wait. Then one worker fewer is more. So a measurement
-//! counts as what it is, with what is lost after that ([`Contention`](crate::Contention)), up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one
-//! outlier, of a virtual machine that was not run, hardly doubles it, and contention is known after a few. Who is no longer woken is no longer measured: in each interval of
-//! the sentinel a 256th of what exceeds 100 us ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after 0.4 s without a measurement.
+//! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn,
+//! milliseconds if the kernel's slices are so long, or takes a CPU from somebody on whom our tasks may wait. Then one
+//! worker fewer is more. So a measurement counts as what it is, with what is lost after that
+//! ([`Contention`](crate::Contention)), up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one
+//! outlier, of a virtual machine that was not run, hardly doubles it, and contention is known after a few. Who is no
+//! longer woken is no longer measured: in each interval of the sentinel a 256th of what exceeds 100 us
+//! ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after 0.4 s without a measurement.
 //!
-//! What other programs make of C decides about unparks alone. Rules that compare C with what a wake-up costs on CPUs that are free count it as
-//! `kept` at most ([`WakeGroups::short_runs`](crate::WakeGroups::short_runs)), and the sentinel, who is awake already, comes for a backlog
-//! of its interval whatever C is.
+//! What other programs make of C decides about unparks alone. Rules that compare C with what a wake-up costs on CPUs
+//! that are free count it as `kept` at most ([`WakeGroups::short_runs`](crate::WakeGroups::short_runs)), and the
+//! sentinel, who is awake already, comes for a backlog of its interval whatever C is.
 
 use crate::{Nanos, UnparkView, config::WakeCost};
 

@@ -56,7 +56,8 @@ pub(crate) fn block_on_until<F: Future>(future: F, deadline: Option<Instant>) ->
     })
 }
 
-/// The same, for as long as `goes_on` says each time that it waits, `None` for ever; or no longer, if that says nothing.
+/// The same, for as long as `goes_on` says each time that it waits, `None` for ever; or no longer, if that says
+/// nothing.
 pub(crate) fn block_on_for<F: Future>(future: F, goes_on: impl Fn() -> Option<Option<Duration>>) -> Option<F::Output> {
     // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).
     let output;
@@ -85,7 +86,8 @@ fn block_on_pinned<F: Future>(
         if let Poll::Ready(output) = coop::with_limit(budget, || polling(|| future.as_mut().poll(&mut cx))) {
             return Some(output);
         }
-        // A future that spends the whole budget each time comes here, too, having woken itself: its deadline counts, and others have their turn.
+        // A future that spends the whole budget each time comes here, too, having woken itself: its deadline counts,
+        // and others have their turn.
         let mut left = goes_on()?;
         thread.guest.rests(&stay);
         if spin(&thread.word, left) == Some(false) {
@@ -99,8 +101,9 @@ fn block_on_pinned<F: Future>(
     }
 }
 
-/// Spins before the thread sleeps on `word`, for `left` at most, and says whether it was woken meanwhile; `None` if it does not, because that does not pay, or would leave no CPU for whom it
-/// waits for, or since it gets up by itself soon.
+/// Spins before the thread sleeps on `word`, for `left` at most, and says whether it was woken meanwhile; `None` if it
+/// does not, because that does not pay, or would leave no CPU for whom it waits for, or since it gets up by itself
+/// soon.
 fn spin(word: &ParkWord, left: Option<Duration>) -> Option<bool> {
     if word.has_token() {
         return None;
@@ -126,7 +129,8 @@ mod tests {
     use crate::runtime::Handle;
     use crate::sched::still::Still;
 
-    /// Whether a thread that has entered a runtime of two workers, of whom so many are `idle`, spins before it waits for `left` at most.
+    /// Whether a thread that has entered a runtime of two workers, of whom so many are `idle`, spins before it waits
+    /// for `left` at most.
     fn spins(still: &Still, idle: usize, left: Option<Duration>) -> bool {
         still.rest(idle);
         let _entered = enter(still);

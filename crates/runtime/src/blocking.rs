@@ -3,68 +3,82 @@
 //! # Vocabulary
 //!
 //! A *job* is a closure that may block. A thread is *busy* while it runs jobs, *asleep* while it waits for one. A
-//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise. One of those asleep may *watch*: it has not
-//! blocked yet, and spins until it is told of a promise, or for some microseconds ([`watch`]). A thread
-//! is *stopping* from its last sleep on until the hook of [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) has
-//! returned, and then it *leaves*.
+//! *permit* is a wake-up that was promised to a thread that is asleep; *idle* counts the sleepers without a promise.
+//! One of those asleep may *watch*: it has not blocked yet, and spins until it is told of a promise, or for some
+//! microseconds ([`watch`]). A thread is *stopping* from its last sleep on until the hook of
+//! [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) has returned, and then it *leaves*.
 //!
 //! # Rules
 //!
 //! 1. Everything that threads agree on is in [`State`], under one lock.
-//! 2. At most `threads_max` threads at any time; jobs beyond that wait in a queue without bound. A job may be *beyond the bound*
-//!    ([`Pool::submit_beyond`]): it goes before all others, and until it has ended there may be one thread more. Who ran it leaves then, if
-//!    that makes one thread too many. Since no other job begins while such a one waits, never more than `threads_max` others run.
-//! 3. A thread that found no job for `keep_alive` stops: it calls the hook, which is the user's and may take its time, like a
-//!    last job of its own. It counts as a thread until that has returned or panicked: for the bound, and for who waits in
-//!    [`Pool::shutdown`]. Then it looks at the queue once more. If there is a job it begins anew, with the hook of
-//!    [`Builder::on_thread_start`](crate::Builder::on_thread_start), rather than have a thread started in its place, which the
-//!    system might refuse; else it leaves.
-//! 4. No job runs, and no job is dropped, while the lock is held; a panic of either never ends a thread. A new thread is
-//!    started under the lock: that makes (c) below simple, and it happens rarely.
+//! 2. At most `threads_max` threads at any time; jobs beyond that wait in a queue without bound. A job may be *beyond
+//!    the bound* ([`Pool::submit_beyond`]): it goes before all others, and until it has ended there may be one thread
+//!    more. Who ran it leaves then, if that makes one thread too many. Since no other job begins while such a one
+//!    waits, never more than `threads_max` others run.
+//! 3. A thread that found no job for `keep_alive` stops: it calls the hook, which is the user's and may take its time,
+//!    like a last job of its own. It counts as a thread until that has returned or panicked: for the bound, and for who
+//!    waits in [`Pool::shutdown`]. Then it looks at the queue once more. If there is a job it begins anew, with the
+//!    hook of [`Builder::on_thread_start`](crate::Builder::on_thread_start), rather than have a thread started in its
+//!    place, which the system might refuse; else it leaves.
+//! 4. No job runs, and no job is dropped, while the lock is held; a panic of either never ends a thread. A new thread
+//!    is started under the lock: that makes (c) below simple, and it happens rarely.
 //! 5. When the pool stops, jobs that have not begun are dropped, except those that were submitted to be [run all the
 //!    same](AtStop::Run): writes that the caller was told are on their way.
 //!
 //! # Who is called
 //!
-//! *On their way* are the threads with a permit, and those that were started and have not begun yet. Who queues a job calls one thread (a permit for one of those asleep, or else a new
-//! thread), unless as many are on their way as jobs wait, or two: whichever of them comes first may have done all that waits before the next is awake. Who comes, and has taken a job, calls two more if there are
-//! jobs for them; a new thread does so before its start hook. One in its hook is not on its way, since that may take its time: those who are idle are called all the same, but no other thread is started for the job
-//! that it will take. Who has had a job before and takes the next one calls nobody, unless nobody is on their way. So short jobs have few threads, and many jobs that block have
-//! theirs in a few steps, each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in between. Until it is back one job may wait for that, as for any thread that
-//! is ready and has no CPU; the second calls another. Somebody who watches gets a permit all the same, since to tell him costs nothing.
+//! *On their way* are the threads with a permit, and those that were started and have not begun yet. Who queues a job
+//! calls one thread (a permit for one of those asleep, or else a new thread), unless as many are on their way as jobs
+//! wait, or two: whichever of them comes first may have done all that waits before the next is awake. Who comes, and
+//! has taken a job, calls two more if there are jobs for them; a new thread does so before its start hook. One in its
+//! hook is not on its way, since that may take its time: those who are idle are called all the same, but no other
+//! thread is started for the job that it will take. Who has had a job before and takes the next one calls nobody,
+//! unless nobody is on their way. So short jobs have few threads, and many jobs that block have theirs in a few steps,
+//! each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in
+//! between. Until it is back one job may wait for that, as for any thread that is ready and has no CPU; the second
+//! calls another. Somebody who watches gets a permit all the same, since to tell him costs nothing.
 //!
 //! # No job is lost
 //!
-//! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or leaves. It follows from this, which holds at every unlock until the pool stops: *if the queue isn't empty, somebody is
-//! on their way, or nobody is idle*, and so all threads are busy (in their start hook, too) or stopping. And no job waits for one that blocks, but for a start hook that does: if nobody is on their way there is a thread in its hook for each job, or there are as many threads as there may be, or the last start was
-//! refused. Each step that could break it happens under the lock:
+//! Claim: while the queue isn't empty, some thread looks at the queue before it sleeps or leaves. It follows from this,
+//! which holds at every unlock until the pool stops: *if the queue isn't empty, somebody is on their way, or nobody is
+//! idle*, and so all threads are busy (in their start hook, too) or stopping. And no job waits for one that blocks, but
+//! for a start hook that does: if nobody is on their way there is a thread in its hook for each job, or there are as
+//! many threads as there may be, or the last start was refused. Each step that could break it happens under the lock:
 //!
-//! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that was
-//!   there before is not left behind. One that is stopping has not left: it looks again.
-//! - (b) A job is queued, or a thread that was on its way has taken one and left others ([`Shared::call`]): while nobody is on their way, one of the idle becomes a permit. Threads that are asleep =
-//!   idle + permits holds at every unlock, and to each permit belongs a thread that is awake, or a notification to come: that sleeper is woken by the
+//! - (a) A thread sleeps or leaves only after it has seen an empty queue in the same critical section, so a job that
+//!   was there before is not left behind. One that is stopping has not left: it looks again.
+//! - (b) A job is queued, or a thread that was on its way has taken one and left others ([`Shared::call`]): while
+//!   nobody is on their way, one of the idle becomes a permit. Threads that are asleep = idle + permits holds at every
+//!   unlock, and to each permit belongs a thread that is awake, or a notification to come: that sleeper is woken by the
 //!   `notify_one` that follows, or it is just waking for another reason (time-out, a stray wake-up, another's
-//!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue. If somebody watches the promise is
-//!   taken for his, and nobody is notified: he looks for permits when he is told, or else when his time is over, before he blocks. Who calls writes `Told`
-//!   under the lock, and who comes back takes it away under the lock, so that no two promises are taken for his.
-//! - (c) As (b), but nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by looking at the
-//!   queue. If the system refuses, either there are other threads, all busy, promised or stopping, which look by (a) before they
-//!   sleep or leave, or there is none, and then the queue held this job alone: it goes back to the caller.
+//!   notification); in either case it takes a permit before it considers to leave, and then looks at the queue. If
+//!   somebody watches the promise is taken for his, and nobody is notified: he looks for permits when he is told, or
+//!   else when his time is over, before he blocks. Who calls writes `Told` under the lock, and who comes back takes it
+//!   away under the lock, so that no two promises are taken for his.
+//! - (c) As (b), but nobody is idle and there are fewer threads than the maximum: a thread is started, which begins by
+//!   looking at the queue. If the system refuses, either there are other threads, all busy, promised or stopping, which
+//!   look by (a) before they sleep or leave, or there is none, and then the queue held this job alone: it goes back to
+//!   the caller.
 //! - (d) Nobody is idle and the maximum is reached: all threads are busy, promised or stopping; as (c).
-//! - (e) A thread that is one too many (rule 2) leaves others behind, `threads_max` at least. If jobs wait, one of those is on its way, or none of them is idle: it looks by (a), or is one too many itself, and then
-//!   the same holds for the rest.
+//! - (e) A thread that is one too many (rule 2) leaves others behind, `threads_max` at least. If jobs wait, one of
+//!   those is on its way, or none of them is idle: it looks by (a), or is one too many itself, and then the same holds
+//!   for the rest.
 //!
-//! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and `submit` hands every
-//! job back. Threads that sleep go the way of (a), too: all of them are woken, and each looks at the queue.
+//! While the pool stops, [`Pool::shutdown`] has taken from the queue what it drops, which only helps the claim, and
+//! `submit` hands every job back. Threads that sleep go the way of (a), too: all of them are woken, and each looks at
+//! the queue.
 //!
-//! The losing interleaving, if a thread ceased to count before its hook: with room for one thread, the second submitter starts
-//! another one beside the hook, and `shutdown` finds no thread: it waits for the hook by joining it, or, with a limit, tells of nobody.
+//! The losing interleaving, if a thread ceased to count before its hook: with room for one thread, the second submitter
+//! starts another one beside the hook, and `shutdown` finds no thread: it waits for the hook by joining it, or, with a
+//! limit, tells of nobody.
 //!
-//! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a thread that is
-//! neither asleep nor gone, and tells of a job that isn't there.
+//! Another, if a thread without a hook unlocked between its last sleep and leaving: a `shutdown` without time sees a
+//! thread that is neither asleep nor gone, and tells of a job that isn't there.
 //!
-//! A thread that has left still drops its thread-locals, and one of those may own the runtime, whose end is [`Pool::shutdown`] without a limit. It would join the thread that
-//! left last: itself, or one that is joining it. So a thread that has left a pool joins none of its threads: they end by themselves.
+//! A thread that has left still drops its thread-locals, and one of those may own the runtime, whose end is
+//! [`Pool::shutdown`] without a limit. It would join the thread that left last: itself, or one that is joining it. So a
+//! thread that has left a pool joins none of its threads: they end by themselves.
 
 mod job;
 mod state;
@@ -123,12 +137,13 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockingMetrics {
-    /// Threads that exist; at most [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads), 512 by default, and those that run
-    /// tasks while all workers are in [`block_in_place`](crate::task::block_in_place).
+    /// Threads that exist; at most [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads), 512 by
+    /// default, and those that run tasks while all workers are in [`block_in_place`](crate::task::block_in_place).
     pub threads: usize,
     /// Threads without a job, among them.
     pub idle_threads: usize,
-    /// Jobs that wait for a thread, which may be on its way: if this stays above zero, all threads are busy, or in their stop hook.
+    /// Jobs that wait for a thread, which may be on its way: if this stays above zero, all threads are busy, or in
+    /// their stop hook.
     pub queued: usize,
     /// Threads that were started so far. More than now and then one a second says that
     /// [`Builder::thread_keep_alive`](crate::Builder::thread_keep_alive) is too short for how the jobs come.
@@ -143,8 +158,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool without threads as yet; they will be called `name-0`, `name-1` and so on. `config` says which of them spin before they sleep, once
-    /// [`watch_for`](Self::watch_for) has said for how long.
+    /// A pool without threads as yet; they will be called `name-0`, `name-1` and so on. `config` says which of them
+    /// spin before they sleep, once [`watch_for`](Self::watch_for) has said for how long.
     pub(crate) fn new(limits: Limits, name: impl Into<String>, spawner: Spawner, config: Config) -> Self {
         let limits = Limits {
             threads_max: limits.threads_max.max(1),
@@ -167,12 +182,14 @@ impl Pool {
         }
     }
 
-    /// From now on a thread that is out of jobs spins for so long before it sleeps, in which it costs nothing to wake it; zero: not at all.
+    /// From now on a thread that is out of jobs spins for so long before it sleeps, in which it costs nothing to wake
+    /// it; zero: not at all.
     pub(crate) fn watch_for(&self, limit: Nanos) {
         self.shared.watch.lasts(limit);
     }
 
-    /// Queues `job` and sees to it that a thread will take it; `at_stop` says what becomes of it if the pool stops before.
+    /// Queues `job` and sees to it that a thread will take it; `at_stop` says what becomes of it if the pool stops
+    /// before.
     ///
     /// # Errors
     ///
@@ -185,7 +202,8 @@ impl Pool {
         })
     }
 
-    /// The same for a job on which those may wait that have all the places, or wait for one: it goes before all others, and takes none.
+    /// The same for a job on which those may wait that have all the places, or wait for one: it goes before all others,
+    /// and takes none.
     ///
     /// # Errors
     ///
@@ -249,9 +267,10 @@ impl Pool {
         }
     }
 
-    /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits until the others and the
-    /// hooks of threads that stop have returned, or `limit` has passed. Without a limit it waits for the threads' thread-locals, too.
-    /// Returns how many threads had a job or a hook to run still, and are abandoned to finish on their own.
+    /// Stops the pool: drops the jobs that have not begun, but for those that are run all the same, and waits until the
+    /// others and the hooks of threads that stop have returned, or `limit` has passed. Without a limit it waits for the
+    /// threads' thread-locals, too. Returns how many threads had a job or a hook to run still, and are abandoned to
+    /// finish on their own.
     ///
     /// May be called again, and from one of the pool's own jobs: that one isn't waited for, but counted as abandoned.
     pub(crate) fn shutdown(&self, limit: Option<Duration>) -> usize {
@@ -281,7 +300,8 @@ impl Pool {
                 }
             }
         }
-        // Those who sleep have been told, and run nothing on their way out, unless there is a hook, or a job is left for one that was promised.
+        // Those who sleep have been told, and run nothing on their way out, unless there is a hook, or a job is left
+        // for one that was promised.
         let at_rest = if self.shared.spawner.has_stop_hook() {
             0
         } else {
@@ -290,7 +310,8 @@ impl Pool {
         let abandoned = state.threads - at_rest;
         let last = state.last_left.take();
         drop(state);
-        // With a limit nobody waits for the thread-locals of who has left, which may take their time; nor does such a thread-local.
+        // With a limit nobody waits for the thread-locals of who has left, which may take their time; nor does such a
+        // thread-local.
         let waits = limit.is_none() && HAS_LEFT.get() != Some(self.shared.number);
         last.filter(|_| waits).map(JoinHandle::join);
         abandoned
@@ -349,7 +370,8 @@ impl Shared {
         state.threads > self.threads_max(state)
     }
 
-    /// Calls so many threads at most for jobs that wait and have none on its way: those asleep, and where there are none new ones.
+    /// Calls so many threads at most for jobs that wait and have none on its way: those asleep, and where there are
+    /// none new ones.
     ///
     /// # Errors
     /// If no thread can be started and there is none: then nobody was called.
@@ -412,8 +434,8 @@ impl Shared {
         (state, Waited::Woken)
     }
 
-    /// Takes a job from the queue, if need be after a sleep, and says who is called for the next ones; `None` if the thread shall stop. Who comes, because he was called,
-    /// calls others.
+    /// Takes a job from the queue, if need be after a sleep, and says who is called for the next ones; `None` if the
+    /// thread shall stop. Who comes, because he was called, calls others.
     fn next_job<'a>(
         self: &'a Arc<Self>,
         mut state: MutexGuard<'a, State>,
@@ -474,8 +496,8 @@ impl Shared {
         }
     }
 
-    /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep, saw the queue empty, or was seen to be one too
-    /// many.
+    /// Runs jobs until the thread shall stop; the lock is held on return, since the thread left its sleep, saw the
+    /// queue empty, or was seen to be one too many.
     fn serve(self: &Arc<Self>, is_new: bool) -> MutexGuard<'_, State> {
         let mut state = self.lock();
         state.hooking -= usize::from(is_new);
@@ -516,7 +538,8 @@ impl Shared {
         let mut state = loop {
             hooks.start();
             let mut state = self.serve(mem::take(&mut is_new));
-            // Without a hook it leaves in the section that ended its sleep: who looks between two would count it as one that runs something.
+            // Without a hook it leaves in the section that ended its sleep: who looks between two would count it as one
+            // that runs something.
             if hooks.on_stop.is_some() {
                 drop(state);
                 hooks.stop();

@@ -30,7 +30,8 @@ const WORKERS_MAX: usize = 4096;
 ///
 /// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`),
 /// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`) and `QUADRILLE_POLICY` (see [`Config`]'s text form, for example
-/// `group=4,wake-cost=off`), and with the feature `io-uring` `QUADRILLE_IO_URING` (`auto`, `off`). `QUADRILLE_TRACE=1s` prints one line of counters a second.
+/// `group=4,wake-cost=off`), and with the feature `io-uring` `QUADRILLE_IO_URING` (`auto`, `off`). `QUADRILLE_TRACE=1s`
+/// prints one line of counters a second.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).thread_name("io").build()?;
@@ -90,8 +91,8 @@ impl Builder {
         }
     }
 
-    /// Number of workers, `1..=4096`. Default: one a hardware thread that the affinity mask and the cpusets allow, no more
-    /// than the CPU quota rounded up, but at least 2 of the allowed ones.
+    /// Number of workers, `1..=4096`. Default: one a hardware thread that the affinity mask and the cpusets allow, no
+    /// more than the CPU quota rounded up, but at least 2 of the allowed ones.
     pub fn worker_threads(mut self, count: usize) -> Self {
         self.workers = Some(count);
         self
@@ -116,13 +117,14 @@ impl Builder {
         self
     }
 
-    /// Seed of every choice that is made by chance, in place of [`Config::seed`], wherever the other constants come from: what `select!` polls
-    /// first, and what the scheduler tries at random. Default: that of the configuration, 0x5EED.
+    /// Seed of every choice that is made by chance, in place of [`Config::seed`], wherever the other constants come
+    /// from: what `select!` polls first, and what the scheduler tries at random. Default: that of the configuration,
+    /// 0x5EED.
     ///
-    /// A test with one worker and a [paused clock](Self::start_paused) takes the same course each time, and another one with another
-    /// seed. With several workers, or while the clock goes, the threads' own speed decides as well;
-    /// so it does on when and where that runs which is spawned or woken from outside of the workers, and on what runs on a blocking thread while all workers are in
-    /// [`block_in_place`](crate::task::block_in_place).
+    /// A test with one worker and a [paused clock](Self::start_paused) takes the same course each time, and another one
+    /// with another seed. With several workers, or while the clock goes, the threads' own speed decides as well; so it
+    /// does on when and where that runs which is spawned or woken from outside of the workers, and on what runs on a
+    /// blocking thread while all workers are in [`block_in_place`](crate::task::block_in_place).
     ///
     /// ```
     /// use std::future::ready;
@@ -151,8 +153,9 @@ impl Builder {
         self
     }
 
-    /// Most threads of the blocking pool at a time, for closures and files; 0 counts as 1. Those that run tasks while all workers are in
-    /// [`block_in_place`](crate::task::block_in_place) are not counted; there are as many of them at most. Default: 512.
+    /// Most threads of the blocking pool at a time, for closures and files; 0 counts as 1. Those that run tasks while
+    /// all workers are in [`block_in_place`](crate::task::block_in_place) are not counted; there are as many of them at
+    /// most. Default: 512.
     pub fn max_blocking_threads(mut self, count: usize) -> Self {
         self.limits.threads_max = count;
         self
@@ -164,12 +167,12 @@ impl Builder {
         self
     }
 
-    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (not that of `QUADRILLE_TRACE`), before
-    /// it runs anything else, on the CPUs that it is bound to: to register it with a profiler, to set its priority. Default: nothing. The last
-    /// one given counts.
+    /// Calls `f` on each thread of the runtime that starts, workers and those of the blocking pool (not that of
+    /// `QUADRILLE_TRACE`), before it runs anything else, on the CPUs that it is bound to: to register it with a
+    /// profiler, to set its priority. Default: nothing. The last one given counts.
     ///
-    /// No runtime is current in there. A panic is reported, and ends the call alone. A worker that it keeps for long begins late, and what is bound
-    /// to that worker with it.
+    /// No runtime is current in there. A panic is reported, and ends the call alone. A worker that it keeps for long
+    /// begins late, and what is bound to that worker with it.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -192,12 +195,15 @@ impl Builder {
         self
     }
 
-    /// Calls `f` on each thread of the runtime that stops, when it runs nothing any more; see [`on_thread_start`](Self::on_thread_start). Default: nothing.
+    /// Calls `f` on each thread of the runtime that stops, when it runs nothing any more; see
+    /// [`on_thread_start`](Self::on_thread_start). Default: nothing.
     ///
-    /// The runtime's shutdown waits for it, within the limit of [`Runtime::shutdown_timeout`], and counts who is in it among the stragglers. Until it returns, a
-    /// thread of the blocking pool takes one of the places of [`max_blocking_threads`](Self::max_blocking_threads). If there is a job for that thread then, it
-    /// does not end: it begins anew, with the call of `on_thread_start`. A thread that never ends, because a closure on it doesn't, never calls it.
-    /// Where all places are taken, an `f` that waits for a [`spawn_blocking`](crate::spawn_blocking) job may wait for itself: the job waits for its place.
+    /// The runtime's shutdown waits for it, within the limit of [`Runtime::shutdown_timeout`], and counts who is in it
+    /// among the stragglers. Until it returns, a thread of the blocking pool takes one of the places of
+    /// [`max_blocking_threads`](Self::max_blocking_threads). If there is a job for that thread then, it does not end:
+    /// it begins anew, with the call of `on_thread_start`. A thread that never ends, because a closure on it doesn't,
+    /// never calls it. Where all places are taken, an `f` that waits for a [`spawn_blocking`](crate::spawn_blocking)
+    /// job may wait for itself: the job waits for its place.
     ///
     /// ```
     /// use std::cell::Cell;
@@ -224,8 +230,9 @@ impl Builder {
         self
     }
 
-    /// Bytes of stack of each thread of the runtime, workers and those of the blocking pool, 64 KiB (65536) at least; the system rounds up. Default: std's, 2 MiB
-    /// or `RUST_MIN_STACK`. Tasks run on the stacks of workers; user-level threads have their own ([`user_thread_stack_size`](Self::user_thread_stack_size)).
+    /// Bytes of stack of each thread of the runtime, workers and those of the blocking pool, 64 KiB (65536) at least;
+    /// the system rounds up. Default: std's, 2 MiB or `RUST_MIN_STACK`. Tasks run on the stacks of workers; user-level
+    /// threads have their own ([`user_thread_stack_size`](Self::user_thread_stack_size)).
     ///
     /// ```
     /// let runtime = quadrille::Runtime::builder().worker_threads(1).thread_stack_size(16 << 20).build()?;
@@ -241,8 +248,10 @@ impl Builder {
         self
     }
 
-    /// Bytes of stack of each user-level thread that asks for no other size ([`thread::Builder::stack_size`](crate::thread::Builder::stack_size)), rounded up to a power of two, 16 KiB to 1 GiB. Default: 256 KiB.
-    /// Memory is used only as far as a stack is. For libraries that go deep: one whose limit of depth is made for the 2 MiB of std's threads needs as much here, too.
+    /// Bytes of stack of each user-level thread that asks for no other size
+    /// ([`thread::Builder::stack_size`](crate::thread::Builder::stack_size)), rounded up to a power of two, 16 KiB to 1
+    /// GiB. Default: 256 KiB. Memory is used only as far as a stack is. For libraries that go deep: one whose limit of
+    /// depth is made for the 2 MiB of std's threads needs as much here, too.
     ///
     /// ```
     /// let runtime = quadrille::Runtime::builder().user_thread_stack_size(2 << 20).build()?;
@@ -258,25 +267,27 @@ impl Builder {
         self
     }
 
-    /// How late a timer may be so that a worker which sleeps gets up once for several: those that expire within so long of the first
-    /// fire with the last of them. Where a cache has several workers it is half of that ([`Timers::slack_div`](crate::policy::Timers::slack_div)), since one of them then fires for all,
-    /// unless the policy has that off (`timer-looks=0`).
-    /// A timer with none near it is not delayed, unless the first worker of the cache is about to get up anyway, and would fire it along: then by 100 us
-    /// at most. Default: 90 us, with which 1,000 tasks that sleep 1 to 10 ms are late by 33 us at the median on two workers of a virtual machine, by 59 on one; zero wakes for each.
+    /// How late a timer may be so that a worker which sleeps gets up once for several: those that expire within so long
+    /// of the first fire with the last of them. Where a cache has several workers it is half of that
+    /// ([`Timers::slack_div`](crate::policy::Timers::slack_div)), since one of them then fires for all, unless the
+    /// policy has that off (`timer-looks=0`). A timer with none near it is not delayed, unless the first worker of the
+    /// cache is about to get up anyway, and would fire it along: then by 100 us at most. Default: 90 us, with which
+    /// 1,000 tasks that sleep 1 to 10 ms are late by 33 us at the median on two workers of a virtual machine, by 59 on
+    /// one; zero wakes for each.
     pub fn timer_slack(mut self, slack: Duration) -> Self {
         self.timer_slack = slack;
         self
     }
 
-    /// Whether the clock is paused from the start, for tests; see [`time::pause`](crate::time::pause). Default: false. With it the
-    /// runtime has one worker, unless told otherwise.
+    /// Whether the clock is paused from the start, for tests; see [`time::pause`](crate::time::pause). Default: false.
+    /// With it the runtime has one worker, unless told otherwise.
     pub fn start_paused(mut self, paused: bool) -> Self {
         self.start_paused = paused;
         self
     }
 
-    /// Whether [`uring`](crate::uring) uses io_uring where the kernel allows it. Default: true. Without it the same operations wait for
-    /// readiness, or run on threads that may block.
+    /// Whether [`uring`](crate::uring) uses io_uring where the kernel allows it. Default: true. Without it the same
+    /// operations wait for readiness, or run on threads that may block.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
     pub fn io_uring(mut self, allowed: bool) -> Self {
         self.io_uring = Some(allowed);
@@ -286,7 +297,8 @@ impl Builder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// If the clock is to start paused and there is to be more than one worker, or a setting is out of range, a variable of the environment can't be read, or a thread can't be started.
+    /// If the clock is to start paused and there is to be more than one worker, or a setting is out of range, a
+    /// variable of the environment can't be read, or a thread can't be started.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let name = &self.name;
         if name.contains('\0') {
@@ -506,7 +518,8 @@ fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runt
         let departs = Departs(shared.departures.clone());
         let around = threads.clone();
         let body = move || {
-            // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not wrong.
+            // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not
+            // wrong.
             if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
             }
@@ -546,7 +559,8 @@ fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
         Some(text)
     });
     let snapshot = move || lines.lock().ok().and_then(|mut lines| lines());
-    // Its thread is joined before the limit of a shutdown begins, unless it prints: a hook that blocks would hold that up.
+    // Its thread is joined before the limit of a shutdown begins, unless it prints: a hook that blocks would hold that
+    // up.
     let spawner = spawner.without_hooks();
     trace::start(period, runtime.handle().shared.name.clone(), &spawner, snapshot).ok()
 }

@@ -1,5 +1,5 @@
-//! Tests that run themselves again in a child: the test harness of this binary with the test's name and [`CHILD`] in the
-//! environment. For those that die, or that measure the whole process.
+//! Tests that run themselves again in a child: the test harness of this binary with the test's name and [`CHILD`] in
+//! the environment. For those that die, or that measure the whole process.
 
 use std::process::{Command, Output};
 

@@ -7,20 +7,22 @@
 //!
 //! # Rules
 //!
-//! 1. The budget belongs to the thread and to the poll that runs on it: a worker fills it before each poll (`start`), and
-//!    lifts the limit when it stops to poll (`stop`). `block_on`, and `.wait()` on an ordinary thread, give each of their polls one (`with_limit`), and put
-//!    back what there was: they may be called inside of each other's polls. Outside of all these the budget is unlimited, so in code of a thread that
-//!    may block (`spawn_blocking`, `block_in_place`).
+//! 1. The budget belongs to the thread and to the poll that runs on it: a worker fills it before each poll (`start`),
+//!    and lifts the limit when it stops to poll (`stop`). `block_on`, and `.wait()` on an ordinary thread, give each of
+//!    their polls one (`with_limit`), and put back what there was: they may be called inside of each other's polls.
+//!    Outside of all these the budget is unlimited, so in code of a thread that may block (`spawn_blocking`,
+//!    `block_in_place`).
 //! 2. A unit pays for progress. An operation that finds nothing to do returns `Pending` for a reason of its own and
-//!    spends nothing. To fail at once is paid for as well, and so is to do nothing at once: who tries again in a loop would never give way else.
+//!    spends nothing. To fail at once is paid for as well, and so is to do nothing at once: who tries again in a loop
+//!    would never give way else.
 //! 3. Who answers `Pending` for lack of budget has woken the task before. So nothing waits for a wake-up that nobody
 //!    owes it.
-//! 4. Who is ready with the first of several futures (`select!`) looks whether a unit is left before it polls any: one of them may be ready each time and
-//!    spend nothing, while the others are refused.
+//! 4. Who is ready with the first of several futures (`select!`) looks whether a unit is left before it polls any: one
+//!    of them may be ready each time and spend nothing, while the others are refused.
 //! 5. No answer here is needed for safety: with an unlimited budget everything works, only less fairly.
 //!
-//! A future that is driven inside of a poll, also of `block_on`, by some other crate's `block_on` sees the budget of that poll and spins once
-//! it is spent; use `spawn_blocking`, or wrap the future in [`unconstrained`].
+//! A future that is driven inside of a poll, also of `block_on`, by some other crate's `block_on` sees the budget of
+//! that poll and spins once it is spent; use `spawn_blocking`, or wrap the future in [`unconstrained`].
 
 use core::cell::Cell;
 use core::future::Future;
@@ -66,8 +68,8 @@ pub(crate) fn has_given_way() -> bool {
     GAVE_WAY.replace(false)
 }
 
-/// Lifts the limit: the thread polls no task for now. A task that ends calls it before its destructors run, and a worker that leaves before it
-/// drops the tasks: they may block on something that would spend.
+/// Lifts the limit: the thread polls no task for now. A task that ends calls it before its destructors run, and a
+/// worker that leaves before it drops the tasks: they may block on something that would spend.
 #[inline]
 pub(crate) fn stop() {
     UNITS.set(UNLIMITED);
@@ -113,7 +115,8 @@ pub(crate) fn poll_remaining(cx: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// Spends one unit if the budget is limited and not empty. For operations without a context, which look before whether one is left.
+/// Spends one unit if the budget is limited and not empty. For operations without a context, which look before whether
+/// one is left.
 #[inline]
 pub(crate) fn spend() {
     let units = UNITS.get();
@@ -144,8 +147,8 @@ pub(crate) fn with_limit<T>(budget: u8, operation: impl FnOnce() -> T) -> T {
 
 /// Is a unit left in the budget of the current poll?
 ///
-/// `true` outside of a poll: in code that may block. When it is `false`, the next operation of this crate makes the task wait for
-/// its next turn; code that handles a batch at a time can use it to stop earlier and in a better place.
+/// `true` outside of a poll: in code that may block. When it is `false`, the next operation of this crate makes the
+/// task wait for its next turn; code that handles a batch at a time can use it to stop earlier and in a better place.
 ///
 /// ```
 /// assert!(quadrille::coop::has_budget_remaining());
@@ -181,8 +184,8 @@ pub async fn consume_budget() {
 
 /// Wraps a future that spends no budget: its operations never give up the turn of their own.
 ///
-/// For a future that must finish in one go once its data is there. Others on this worker wait for it as long as it runs,
-/// so bound what it does.
+/// For a future that must finish in one go once its data is there. Others on this worker wait for it as long as it
+/// runs, so bound what it does.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {

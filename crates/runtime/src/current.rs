@@ -1,8 +1,9 @@
 //! Which runtime is the calling thread's current one.
 //!
 //! On a worker it is the worker's own, everywhere else nobody's, until a guard says otherwise. A guard cannot leave its
-//! thread, so those that live on a worker were made by the task that it runs now, or by one that may not move and keeps it: the last guard decides. A user-level
-//! thread that is suspended takes those with it that it made, and brings them back when it goes on.
+//! thread, so those that live on a worker were made by the task that it runs now, or by one that may not move and keeps
+//! it: the last guard decides. A user-level thread that is suspended takes those with it that it made, and brings them
+//! back when it goes on.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -14,8 +15,8 @@ use crate::sched::Shared;
 use crate::sched::context::Context;
 
 thread_local! {
-    /// Handles entered on this thread, the current one last, each with the number of its guard. Without a destructor, so that destructors of other
-    /// thread-locals may enter whichever come first; `END` frees it.
+    /// Handles entered on this thread, the current one last, each with the number of its guard. Without a destructor,
+    /// so that destructors of other thread-locals may enter whichever come first; `END` frees it.
     static ENTERED: RefCell<ManuallyDrop<Vec<Entered>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// Their number, which costs less to ask for.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
@@ -30,8 +31,9 @@ pub(crate) type Entered = (u64, Handle);
 
 /// While it lives, its runtime is the current one of the thread, unless another guard was made after it.
 ///
-/// In a [pinned](crate::task::spawn_pinned) or [local](crate::task::spawn_local) task it must not live across an `.await`: the other tasks of the worker would
-/// run in that runtime meanwhile. (Tasks that may move cannot have one there.)
+/// In a [pinned](crate::task::spawn_pinned) or [local](crate::task::spawn_local) task it must not live across an
+/// `.await`: the other tasks of the worker would run in that runtime meanwhile. (Tasks that may move cannot have one
+/// there.)
 #[derive(Debug)]
 pub struct EnterGuard {
     number: u64,
@@ -65,8 +67,8 @@ pub(crate) fn enter(handle: Handle) -> EnterGuard {
 
 impl Drop for EnterGuard {
     fn drop(&mut self) {
-        // Nothing is there any more when a guard outlives `END`; nor where a user-level thread that is suspended has taken it along, and left its
-        // guard to others.
+        // Nothing is there any more when a guard outlives `END`; nor where a user-level thread that is suspended has
+        // taken it along, and left its guard to others.
         let left = ENTERED.with(|entered| {
             let mut entered = entered.borrow_mut();
             let place = entered.iter().rposition(|(number, _)| *number == self.number)?;
@@ -102,7 +104,8 @@ pub(crate) fn resume(handles: Vec<Entered>) {
     ENTERED.with(|entered| entered.borrow_mut().extend(handles));
 }
 
-/// The current runtime, if there is one. In the destructors of a thread that ends there is none but what they enter themselves.
+/// The current runtime, if there is one. In the destructors of a thread that ends there is none but what they enter
+/// themselves.
 pub(crate) fn current() -> Option<Handle> {
     let entered = ENTERED.with(|entered| entered.borrow().last().map(|(_, handle)| handle.clone()));
     entered.or_else(|| {

@@ -1,7 +1,7 @@
 //! What the policy was asked and what it answered, for tests that ask somebody else a second time.
 //!
-//! Only with the feature `decision-log`, which is for tests: every decision then takes a lock. Without it, asking through
-//! this module is asking.
+//! Only with the feature `decision-log`, which is for tests: every decision then takes a lock. Without it, asking
+//! through this module is asking.
 
 use quadrille_policy::{
     ExportView, Gates, Level, Nanos, Placement, Policy, ProbeRate, PullView, Reason, RemoteStealView, Rng, Search,
@@ -158,8 +158,8 @@ pub(crate) fn place_wake(
     (placement, reason)
 }
 
-/// Asks whether tasks that give way stay with their worker, so that nobody need be asked where they go. With the log, everybody is
-/// asked.
+/// Asks whether tasks that give way stay with their worker, so that nobody need be asked where they go. With the log,
+/// everybody is asked.
 #[inline]
 pub(crate) fn yields_stay(policy: &Policy) -> bool {
     policy.yields_stay() && (!cfg!(feature = "decision-log") || !policy.groups_on())

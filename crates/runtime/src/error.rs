@@ -106,7 +106,8 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// So that `?` passes it on in a function that reads and writes: of the kind [`Other`](io::ErrorKind::Other), with this error inside.
+/// So that `?` passes it on in a function that reads and writes: of the kind [`Other`](io::ErrorKind::Other), with this
+/// error inside.
 impl From<JoinError> for io::Error {
     fn from(error: JoinError) -> Self {
         io::Error::other(error)

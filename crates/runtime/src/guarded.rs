@@ -18,8 +18,8 @@ impl<F, G> Guarded<F, G> {
     }
 }
 
-/// `f`, and a guard that is dropped after it: when the call has returned or panicked, or, if there is none, when all that `f` has captured is
-/// dropped. A closure that captured both would drop them in an order that nobody promises.
+/// `f`, and a guard that is dropped after it: when the call has returned or panicked, or, if there is none, when all
+/// that `f` has captured is dropped. A closure that captured both would drop them in an order that nobody promises.
 pub(crate) fn guarded<F: FnOnce() -> R, R, G>(f: F, guard: G) -> impl FnOnce() -> R + use<F, R, G> {
     let guarded = Guarded { f, guard };
     move || guarded.run()

@@ -29,12 +29,13 @@ pub struct Metrics {
     /// User-level threads that have been suspended and have not ended.
     pub living_threads: usize,
     /// Tasks that are not gone yet, a little late: workers tell it before they park, and about once a millisecond.
-    /// `None` unless policy 1 or 5 is on, for which they are counted: so on machines of up to 4 workers unless asked for. Those that wait are always
-    /// in [`pending_tasks`](Self::pending_tasks).
+    /// `None` unless policy 1 or 5 is on, for which they are counted: so on machines of up to 4 workers unless asked
+    /// for. Those that wait are always in [`pending_tasks`](Self::pending_tasks).
     pub live_tasks: Option<u64>,
     /// The threads for work that blocks.
     pub blocking: BlockingMetrics,
-    /// Measured cost of waking a parked worker, ns, moving average: the time that it takes, and what is lost where others want the CPUs.
+    /// Measured cost of waking a parked worker, ns, moving average: the time that it takes, and what is lost where
+    /// others want the CPUs.
     pub wake_cost_ns: u64,
     /// Workers that could not be pinned as planned.
     pub pin_failures: u32,

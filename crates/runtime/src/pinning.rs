@@ -10,17 +10,19 @@ use quadrille_topology::{PuSet, Topology};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pinning {
-    /// One worker a hardware thread, each pinned to its own, if there are more than four (`pin-few`), as many as hardware threads allowed, no CPU
-    /// quota, and wake-ups are queued in groups, whose members share a part of their LLC. Else each worker may use its LLC: without
-    /// groups nothing depends on where behind it a worker runs, and the kernel can make room for other programs; of few
-    /// workers those that mostly sleep pay more for a CPU of their own than they gain. The default.
+    /// One worker a hardware thread, each pinned to its own, if there are more than four (`pin-few`), as many as
+    /// hardware threads allowed, no CPU quota, and wake-ups are queued in groups, whose members share a part of their
+    /// LLC. Else each worker may use its LLC: without groups nothing depends on where behind it a worker runs, and the
+    /// kernel can make room for other programs; of few workers those that mostly sleep pay more for a CPU of their own
+    /// than they gain. The default.
     ///
-    /// With fewer workers than hardware threads the fewest LLCs that hold them are used, beginning with that on which the runtime is built.
-    /// Otherwise several programs on one machine, such as containers with a quota and no cpuset, would all use the first.
+    /// With fewer workers than hardware threads the fewest LLCs that hold them are used, beginning with that on which
+    /// the runtime is built. Otherwise several programs on one machine, such as containers with a quota and no cpuset,
+    /// would all use the first.
     ///
     /// A worker that in about a second was ready for more than a tenth of the time without running
-    /// (`WorkerMetrics::pin_fallbacks`) may use its LLC from then on if it was pinned to its own hardware thread, and every allowed hardware
-    /// thread if there are fewer workers than those. Waiting for a quota's next period counts.
+    /// (`WorkerMetrics::pin_fallbacks`) may use its LLC from then on if it was pinned to its own hardware thread, and
+    /// every allowed hardware thread if there are fewer workers than those. Waiting for a quota's next period counts.
     #[default]
     Auto,
     /// Each worker is pinned to its hardware thread, whatever the quota; an error if there are more workers than
@@ -87,7 +89,8 @@ pub(crate) struct Resolved {
     pub(crate) reason: String,
 }
 
-/// Decides, from the machine as far as it is allowed (`topology`), whether groups are used, and the quota in thousandths of a CPU.
+/// Decides, from the machine as far as it is allowed (`topology`), whether groups are used, and the quota in
+/// thousandths of a CPU.
 ///
 /// # Errors
 /// Strict pinning of more workers than there are hardware threads.

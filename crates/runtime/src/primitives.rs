@@ -148,7 +148,8 @@ mod imp {
         }
     }
 
-    /// Memory that two sides share. The model does not free it, so that it can tell an access after the end, or one that the end is not ordered after, from a good one.
+    /// Memory that two sides share. The model does not free it, so that it can tell an access after the end, or one
+    /// that the end is not ordered after, from a good one.
     #[derive(Debug)]
     pub(crate) struct Life(UnsafeCell<Option<loom::alloc::Track<()>>>);
 

@@ -25,9 +25,10 @@ use crate::task::spawn::{Options, allocate, allocate_unchecked};
 
 /// An M:N runtime: workers, their queues, and all that tasks need.
 ///
-/// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined, and
-/// so are the threads of the blocking pool once they have finished what they are running. Dropped in asynchronous code (inside a
-/// task or thread of whichever runtime, or inside `block_on`), it stops without waiting and without panicking.
+/// Dropping it stops it: running tasks finish their current poll, every other task is dropped, the workers are joined,
+/// and so are the threads of the blocking pool once they have finished what they are running. Dropped in asynchronous
+/// code (inside a task or thread of whichever runtime, or inside `block_on`), it stops without waiting and without
+/// panicking.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::new()?;
@@ -43,7 +44,8 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A runtime with the default settings: one worker a hardware thread that this process may use, fewer under a CPU quota.
+    /// A runtime with the default settings: one worker a hardware thread that this process may use, fewer under a CPU
+    /// quota.
     ///
     /// # Errors
     /// If a setting from the environment is wrong, or a thread can't be started.
@@ -110,13 +112,13 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Stops the runtime and waits, at most `limit`, until its tasks and threads are dropped and its closures that may block
-    /// have returned. What is left then runs on, and is told. Destructors of std's thread-locals on its OS threads, which run after all of
-    /// that, are not waited for; a runtime that is dropped waits for them, too.
+    /// Stops the runtime and waits, at most `limit`, until its tasks and threads are dropped and its closures that may
+    /// block have returned. What is left then runs on, and is told. Destructors of std's thread-locals on its OS
+    /// threads, which run after all of that, are not waited for; a runtime that is dropped waits for them, too.
     ///
-    /// In asynchronous code (on a worker of any runtime, inside [`block_on`](Self::block_on)) it stops the runtime and does not wait:
-    /// call it by [`spawn_blocking`](crate::spawn_blocking) there. To let tasks finish what they have begun,
-    /// tell them and wait for them first, with a [`CancellationToken`](crate::sync::CancellationToken) and a
+    /// In asynchronous code (on a worker of any runtime, inside [`block_on`](Self::block_on)) it stops the runtime and
+    /// does not wait: call it by [`spawn_blocking`](crate::spawn_blocking) there. To let tasks finish what they have
+    /// begun, tell them and wait for them first, with a [`CancellationToken`](crate::sync::CancellationToken) and a
     /// [`TaskTracker`](crate::task::TaskTracker).
     ///
     /// ```
@@ -132,8 +134,8 @@ impl Runtime {
         self.stop(Some(limit))
     }
 
-    /// Stops the runtime without waiting for tasks or jobs: the last worker to leave drops the tasks. Waits only for the
-    /// thread of the trace, which stops at once, or is left alone with the line that it prints.
+    /// Stops the runtime without waiting for tasks or jobs: the last worker to leave drops the tasks. Waits only for
+    /// the thread of the trace, which stops at once, or is left alone with the line that it prints.
     pub fn shutdown_background(mut self) {
         self.stopped = true;
         drop(self.trace.take());
@@ -197,8 +199,8 @@ impl Handle {
 
     /// Spawns a task. It starts at once, whether or not the handle is awaited; dropping the handle detaches it.
     ///
-    /// Tasks that are spawned together begin in no order that is promised: the newest may go first while their spawner waits for one of them
-    /// ([`Config::join_polls_max`](crate::policy::Config::join_polls_max)).
+    /// Tasks that are spawned together begin in no order that is promised: the newest may go first while their spawner
+    /// waits for one of them ([`Config::join_polls_max`](crate::policy::Config::join_polls_max)).
     ///
     /// On a runtime that has shut down the task is dropped and the handle gives a cancelled
     /// [`JoinError`](crate::task::JoinError).
@@ -220,12 +222,14 @@ impl Handle {
         unsafe { spawn_unchecked(&self.shared, options, || Polled(future)) }
     }
 
-    /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait, in a queue that has no bound:
-    /// who produces them faster than they end bounds them, say by a semaphore or a bounded channel. While two threads are on their way nobody else is woken, or started, for the next ones: each
-    /// of those calls two more if there are jobs for them, so that short jobs have few threads, and those that block have theirs in a few steps.
+    /// Runs `f` on a thread of the blocking pool, where it may block. At most 512 at a time by default; more wait, in a
+    /// queue that has no bound: who produces them faster than they end bounds them, say by a semaphore or a bounded
+    /// channel. While two threads are on their way nobody else is woken, or started, for the next ones: each of those
+    /// calls two more if there are jobs for them, so that short jobs have few threads, and those that block have theirs
+    /// in a few steps.
     ///
-    /// The result is cancelled if the runtime shuts down before `f` has started, or if there is no thread and the system has
-    /// none to give.
+    /// The result is cancelled if the runtime shuts down before `f` has started, or if there is no thread and the
+    /// system has none to give.
     pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -251,16 +255,18 @@ impl Handle {
 
     /// Runs `future` on the calling thread until it is ready; what it spawns runs on the workers.
     ///
-    /// It goes on when the runtime stops, and dropping the runtime waits for it inside of [`spawn_blocking`](Self::spawn_blocking) and
-    /// [`block_in_place`](crate::task::block_in_place): timers still end then, as [`sleep`](crate::time::sleep) says, while what waits for tasks of the runtime learns that they
-    /// are cancelled. Each poll has a budget, as that of a task ([`coop`](crate::coop)).
+    /// It goes on when the runtime stops, and dropping the runtime waits for it inside of
+    /// [`spawn_blocking`](Self::spawn_blocking) and [`block_in_place`](crate::task::block_in_place): timers still end
+    /// then, as [`sleep`](crate::time::sleep) says, while what waits for tasks of the runtime learns that they are
+    /// cancelled. Each poll has a budget, as that of a task ([`coop`](crate::coop)).
     ///
-    /// Before the thread sleeps it spins for as long as two wake-ups cost, 50 us at most, as long as that pays and a worker is idle or there are more CPUs than workers
-    /// ([`Config::spin_max`]; `spin=0ns`: never): a task that it waits for takes 1 us where a sleep takes 10 and more.
+    /// Before the thread sleeps it spins for as long as two wake-ups cost, 50 us at most, as long as that pays and a
+    /// worker is idle or there are more CPUs than workers ([`Config::spin_max`]; `spin=0ns`: never): a task that it
+    /// waits for takes 1 us where a sleep takes 10 and more.
     ///
     /// # Panics
-    /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or `spawn_blocking`
-    /// around code that must block.
+    /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or
+    /// `spawn_blocking` around code that must block.
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
@@ -291,14 +297,15 @@ impl Handle {
         &self.shared.policy.config
     }
 
-    /// One line: the workers, the machine they were planned for, how they are pinned and why; what discovery did not find, and policies that were asked for and do nothing.
+    /// One line: the workers, the machine they were planned for, how they are pinned and why; what discovery did not
+    /// find, and policies that were asked for and do nothing.
     #[must_use]
     pub fn report(&self) -> &str {
         &self.shared.report
     }
 
-    /// What operations of [`uring`](crate::uring) are carried out by, and why. Found out when the runtime was built; if its rings can't be watched, when the first
-    /// socket or file is made.
+    /// What operations of [`uring`](crate::uring) are carried out by, and why. Found out when the runtime was built; if
+    /// its rings can't be watched, when the first socket or file is made.
     #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
     #[must_use]
     pub fn io_backend(&self) -> crate::uring::Backend {
@@ -331,7 +338,8 @@ impl Handle {
     }
 }
 
-// The user's code runs under no lock of the scheduler, and a panic of a task ends with it: none leaves anything half done here.
+// The user's code runs under no lock of the scheduler, and a panic of a task ends with it: none leaves anything half
+// done here.
 impl UnwindSafe for Runtime {}
 impl RefUnwindSafe for Runtime {}
 impl UnwindSafe for Handle {}

@@ -10,10 +10,11 @@ use crate::thread::ThreadInfo;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stragglers {
-    /// Workers that have not left: each is in the middle of a task or thread that has not given way, or in a destructor of one, or in
-    /// what [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for.
+    /// Workers that have not left: each is in the middle of a task or thread that has not given way, or in a destructor
+    /// of one, or in what [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for.
     pub workers: usize,
-    /// Threads of the blocking pool that run something: a job, or what [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for.
+    /// Threads of the blocking pool that run something: a job, or what
+    /// [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for.
     pub blocking_threads: usize,
     /// User-level threads that have not been unwound, by name. Empty if no worker is left.
     pub threads: Vec<ThreadInfo>,

@@ -1,5 +1,5 @@
-//! What a stress build (`--cfg quadrille_stress`) changes: random delays where the order of steps matters, small batches,
-//! parks that end by themselves, and locks that a sanitizer sees.
+//! What a stress build (`--cfg quadrille_stress`) changes: random delays where the order of steps matters, small
+//! batches, parks that end by themselves, and locks that a sanitizer sees.
 //!
 //! In an ordinary build the delays are empty, a park ends by a token only, and the locks are those of `primitives`.
 
@@ -71,8 +71,8 @@ mod imp {
         }
     }
 
-    /// `std`'s lock, but who finds it taken tries again later. ThreadSanitizer does not see what a std that was compiled
-    /// without it does in its slow path, so it would take every hand-over of a contended lock for a race.
+    /// `std`'s lock, but who finds it taken tries again later. ThreadSanitizer does not see what a std that was
+    /// compiled without it does in its slow path, so it would take every hand-over of a contended lock for a race.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(Plain<T>);
 

@@ -3,10 +3,11 @@
 //! The value is a whole number with a unit: `500ms`, `1s`, `2m` or `1h`. An empty value is the same as none. Any other
 //! value gives one line of warning on standard error, and no trace.
 //!
-//! The lines are made by a closure of the runtime, on a thread of this module, and go to standard error. The thread ends
-//! when the closure answers `None` (the runtime is gone), or when its [`Trace`] is dropped; it is woken for that, so
-//! nobody waits for a period to pass. Nor does anybody wait for a line to be printed: standard error may be a pipe that is full, or
-//! locked by who waits. A thread that prints then is left to end on its own; it has nothing of the runtime's.
+//! The lines are made by a closure of the runtime, on a thread of this module, and go to standard error. The thread
+//! ends when the closure answers `None` (the runtime is gone), or when its [`Trace`] is dropped; it is woken for that,
+//! so nobody waits for a period to pass. Nor does anybody wait for a line to be printed: standard error may be a pipe
+//! that is full, or locked by who waits. A thread that prints then is left to end on its own; it has nothing of the
+//! runtime's.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -118,7 +119,8 @@ pub(crate) fn start(
     })
 }
 
-/// Calls `tick` every `period` until it answers `false` or the [`Trace`] is dropped. What `tick` does outside of [`Stop::unless_asked`] is waited for.
+/// Calls `tick` every `period` until it answers `false` or the [`Trace`] is dropped. What `tick` does outside of
+/// [`Stop::unless_asked`] is waited for.
 fn start_with(
     period: Duration,
     spawner: &Spawner,

@@ -1,5 +1,5 @@
-//! What must hold of the workers on the machine that the tests run on, whatever its shape: `cargo xtask emulate --check`
-//! runs this program on machines that nobody here has.
+//! What must hold of the workers on the machine that the tests run on, whatever its shape:
+//! `cargo xtask emulate --check` runs this program on machines that nobody here has.
 
 mod cpus;
 

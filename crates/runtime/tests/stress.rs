@@ -158,7 +158,8 @@ fn grow(depth: usize, count: Arc<AtomicUsize>) -> impl Future<Output = usize> + 
     Box::pin(inner) as std::pin::Pin<Box<dyn Future<Output = usize> + Send>>
 }
 
-/// Connections that come and go, some with events under way, beside tasks that keep their worker for a while: what L is about.
+/// Connections that come and go, some with events under way, beside tasks that keep their worker for a while: what L is
+/// about.
 #[test]
 fn connections() {
     soak("connections", |runtime, rng| {
@@ -180,7 +181,8 @@ async fn connect(mut rng: Rng) -> usize {
         let echo = spawn(async move {
             let mut byte = [0];
             loop {
-                // The other side does not wait for the answer to its last byte where it aborts us: it may be gone, or go with that unread.
+                // The other side does not wait for the answer to its last byte where it aborts us: it may be gone, or
+                // go with that unread.
                 match right.read(&mut byte).await {
                     Ok(0) => return,
                     Ok(_) if right.write_all(&byte).await.is_err() => return,
@@ -482,8 +484,9 @@ fn storm(handle: &Handle, ledger: &Ledger, rng: &mut Rng) {
     wake_all(&woken);
 }
 
-/// User-level threads that are woken from everywhere, and listed meanwhile, and in two thirds of the rounds ended half-way, with their runtime or one by
-/// one: each is dropped once, on the OS thread that it began on. Not for ThreadSanitizer, which does not see stacks switched.
+/// User-level threads that are woken from everywhere, and listed meanwhile, and in two thirds of the rounds ended
+/// half-way, with their runtime or one by one: each is dropped once, on the OS thread that it began on. Not for
+/// ThreadSanitizer, which does not see stacks switched.
 #[test]
 fn bound_threads() {
     soak("bound_threads", |runtime, rng| {

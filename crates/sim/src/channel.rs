@@ -125,8 +125,8 @@ impl Channel {
         done
     }
 
-    /// A pipe's mutex is spun for only so long. Who sleeps is woken when its turn is: after all who are at it now, one after
-    /// the other.
+    /// A pipe's mutex is spun for only so long. Who sleeps is woken when its turn is: after all who are at it now, one
+    /// after the other.
     fn sleeps(&mut self, operation: &Operation<'_>, system_call: u64) -> Option<Done> {
         let Operation {
             now, has_slept, cost, ..
@@ -148,8 +148,8 @@ impl Channel {
         self.spec.capacity - self.len
     }
 
-    /// Fetches the lines that every operation writes. A pipe's are under its lock; those of a channel are taken one after
-    /// the other by whoever is there, which comes to the same with a shorter hold.
+    /// Fetches the lines that every operation writes. A pipe's are under its lock; those of a channel are taken one
+    /// after the other by whoever is there, which comes to the same with a shorter hold.
     fn enter(&mut self, operation: &Operation<'_>, message: Nanos) -> Taken {
         let Operation {
             now, by, space, cost, ..

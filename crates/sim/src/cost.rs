@@ -1,9 +1,11 @@
 //! What things cost, in nanoseconds, and where each number comes from.
 //!
-//! The numbers are those of a current x86 server unless said otherwise. They are one value each, not distributions. Sources:
+//! The numbers are those of a current x86 server unless said otherwise. They are one value each, not distributions.
+//! Sources:
 //!
-//! - *quoted*: the latencies quoted with the series that the policies come from (20230822113133.643238-4-mathieu.desnoyers@efficios.com):
-//!   L1 4 to 5 cycles, L2 14 cycles, L3 50 ns, memory about 120 ns;
+//! - *quoted*: the latencies quoted with the series that the policies come from
+//!   (20230822113133.643238-4-mathieu.desnoyers@efficios.com): L1 4 to 5 cycles, L2 14 cycles, L3 50 ns, memory about
+//!   120 ns;
 //! - *c2c*: published core-to-core measurements of a compare-exchange that bounces between two cores, EPYC 9654
 //!   (25 to 50 ns inside a last-level cache, 100 to 120 ns across, about 200 ns between sockets);
 //! - *calibrated*: set so that the kernel-faithful model meets row A (hackbench with direct wake-ups in units of 1, 2,
@@ -95,36 +97,38 @@ costs! {
     /// first: they all read the word, or their own node of a queue, and are served by the same cache. Assumed.
     lock_waiter = 12;
 
-    /// Switching from one task of the runtime to another: state word, bookkeeping, return. Assumed, with what a small poll takes besides;
-    /// `calibrate` has a bare yield.
+    /// Switching from one task of the runtime to another: state word, bookkeeping, return. Assumed, with what a small
+    /// poll takes besides; `calibrate` has a bare yield.
     poll = 40;
     /// Pushing to or taking from the own slot or deque. Assumed: one locked operation, or some loads and stores.
     local_queue = 8;
-    /// What a critical section of a group's queue takes. Assumed: a few instructions on lines that its lock brings along.
+    /// What a critical section of a group's queue takes. Assumed: a few instructions on lines that its lock brings
+    /// along.
     group_hold = 20;
     /// Looking at one queue of somebody else, beside the transfer of its line. Assumed.
     search_step = 3;
-    /// The lock-free steps of a channel operation between tasks of the runtime, beside the transfer of lines. Assumed, with the entry of a
-    /// waiter; `calibrate` has one where nobody waits.
+    /// The lock-free steps of a channel operation between tasks of the runtime, beside the transfer of lines. Assumed,
+    /// with the entry of a waiter; `calibrate` has one where nobody waits.
     channel_op = 40;
     /// The system call of who wakes a parked worker. Assumed (futex wake with a thread to wake; 1 to 2 us).
     unpark_call = 1_500;
-    /// From there to the first instruction of the parked worker: interrupt, exit from a light idle state, switch. Assumed
-    /// for bare metal; tens of microseconds on virtual machines.
+    /// From there to the first instruction of the parked worker: interrupt, exit from a light idle state, switch.
+    /// Assumed for bare metal; tens of microseconds on virtual machines.
     parked_latency = 4_000;
     /// The system call of who parks. Assumed.
     park_call = 1_000;
 
-    /// Writing 100 bytes into a pipe, beside lock and lines: entry, checks, copy, exit. Calibrated: with it and the next, 384
-    /// threads pass about 180 messages a us in units of one CPU, where 6.1e9 in 33 s (185 a us) were published.
+    /// Writing 100 bytes into a pipe, beside lock and lines: entry, checks, copy, exit. Calibrated: with it and the
+    /// next, 384 threads pass about 180 messages a us in units of one CPU, where 6.1e9 in 33 s (185 a us) were
+    /// published.
     pipe_write = 480;
     /// Reading them. Calibrated, as above.
     pipe_read = 440;
     /// What of either is spent under the pipe's lock. Assumed.
     pipe_hold = 120;
     /// Waiting for a pipe's mutex in sight of its holder, at most; then the waiter sleeps, and the holder wakes it. The
-    /// kernel's limit is no time but its holder's or its own need to be rescheduled. Calibrated: 0.07 switches a message were published (445M of
-    /// 6.1e9 messages), and 0.06 are seen.
+    /// kernel's limit is no time but its holder's or its own need to be rescheduled. Calibrated: 0.07 switches a
+    /// message were published (445M of 6.1e9 messages), and 0.06 are seen.
     pipe_spin = 300;
     /// Lines of a pipe or channel that every operation writes: lock and heads. Assumed.
     channel_lines = 2;
@@ -133,8 +137,9 @@ costs! {
     kernel_switch = 1_200;
     /// Work under a run queue's lock to enqueue or dequeue a task, all lines at hand. Assumed.
     queue_hold = 250;
-    /// Lines of a run queue that an enqueue writes, which a waker elsewhere must fetch while it holds the lock. Calibrated with `contended_add`: a wake-up in a
-    /// far queue is dear because of both, and the curve of row A bends where the one makes waiting for the other longer.
+    /// Lines of a run queue that an enqueue writes, which a waker elsewhere must fetch while it holds the lock.
+    /// Calibrated with `contended_add`: a wake-up in a far queue is dear because of both, and the curve of row A bends
+    /// where the one makes waiting for the other longer.
     queue_lines = 38;
     /// An atomic addition to a line that all CPUs add to. Calibrated; about a transfer between nodes.
     contended_add = 170;
@@ -152,8 +157,8 @@ costs! {
     newidle_base = 500;
 }
 
-/// What a text may say at most: ten milliseconds, or as many lines. The product of two costs, as of a line and how many there are, is a day: of those a hundred
-/// thousand can be added up.
+/// What a text may say at most: ten milliseconds, or as many lines. The product of two costs, as of a line and how many
+/// there are, is a day: of those a hundred thousand can be added up.
 const COST_MAX: u64 = 10_000_000;
 
 impl Cost {

@@ -50,9 +50,9 @@ struct List {
 
 /// Events to come.
 ///
-/// Those of the next [`NEAR`] ns are in a list for each time, with a bit for each list that is not empty and a bit for each word of
-/// such bits. Later ones are in a heap, and move to their lists as soon as these are near, before anything else could be
-/// entered there: so a list is in the order of the sequence numbers.
+/// Those of the next [`NEAR`] ns are in a list for each time, with a bit for each list that is not empty and a bit for
+/// each word of such bits. Later ones are in a heap, and move to their lists as soon as these are near, before anything
+/// else could be entered there: so a list is in the order of the sequence numbers.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     lists: Box<[List]>,

@@ -26,7 +26,8 @@ pub(crate) struct Families {
     declared: BTreeMap<u32, Numbered>,
     programs: BTreeMap<u32, Numbered>,
     numbers: u32,
-    /// By task: how it was made, and its number in a set that is spread. Not with the task, which is looked at all the time.
+    /// By task: how it was made, and its number in a set that is spread. Not with the task, which is looked at all the
+    /// time.
     births: Vec<(Kin, Option<u32>)>,
 }
 

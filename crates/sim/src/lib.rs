@@ -1,9 +1,9 @@
 //! A deterministic discrete-event simulator that runs quadrille's scheduling policies, unchanged, on machines of
 //! hundreds of hardware threads.
 //!
-//! The decisions are those of `quadrille-policy`, asked through the same views as in the runtime: there is no copy of one
-//! here. What is simulated is everything around them: hardware threads, cache lines, locks, queues, sleeping and waking,
-//! each at a [`Cost`]. Two [`Model`]s of a scheduler can be run:
+//! The decisions are those of `quadrille-policy`, asked through the same views as in the runtime: there is no copy of
+//! one here. What is simulated is everything around them: hardware threads, cache lines, locks, queues, sleeping and
+//! waking, each at a [`Cost`]. Two [`Model`]s of a scheduler can be run:
 //!
 //! - *shipped*: the runtime, with its slots, deques, groups, injectors and the protocol by which workers sleep.
 //!   With `shipped-scan` its wakers go from worker to worker instead of asking the idle masks;
@@ -25,8 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Architecture Invariant:** no threads inside of a run, no wall clock, hash tables, or randomness but that of the seed. Only
-//! [`reproduce`] runs whole simulations side by side, and adds them up in the order of their seeds.
+//! **Architecture Invariant:** no threads inside of a run, no wall clock, hash tables, or randomness but that of the
+//! seed. Only [`reproduce`] runs whole simulations side by side, and adds them up in the order of their seeds.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
 //! Cache lines and locks in simulated time.
 //!
-//! Whoever wants one says when and is told how long it takes. Requests are served in the order in which they are made, which
-//! is the order of events. What an event does takes time, so that the requests it makes lie a little ahead of it; if they
-//! were entered as of then, an earlier request of a later event would wait for a line that nobody has yet. So lines and locks
-//! are occupied from the time of the event on, and only the waiting is counted from the requester's own time.
+//! Whoever wants one says when and is told how long it takes. Requests are served in the order in which they are made,
+//! which is the order of events. What an event does takes time, so that the requests it makes lie a little ahead of it;
+//! if they were entered as of then, an earlier request of a later event would wait for a line that nobody has yet. So
+//! lines and locks are occupied from the time of the event on, and only the waiting is counted from the requester's own
+//! time.
 
 use std::collections::VecDeque;
 

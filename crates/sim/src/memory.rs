@@ -1,8 +1,8 @@
 //! Memory: small pieces as cache lines, large ones through caches and memory channels.
 //!
-//! A piece of up to one line behaves as a line: its last writer has it, readers fetch it, writes queue up. A larger one is
-//! in at most one last-level cache at a time, with as many bytes as were touched there and fit; the rest comes from the
-//! node where it was touched first, whose channels all readers share.
+//! A piece of up to one line behaves as a line: its last writer has it, readers fetch it, writes queue up. A larger one
+//! is in at most one last-level cache at a time, with as many bytes as were touched there and fit; the rest comes from
+//! the node where it was touched first, whose channels all readers share.
 
 use quadrille_policy::{LlcId, Nanos, NodeId, WorkerId};
 

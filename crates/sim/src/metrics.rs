@@ -7,9 +7,9 @@ macro_rules! simulated {
         counts: [$($(#[$doc:meta])* $field:ident,)+]
         moves: [$($(#[$move_doc:meta])* $cause:ident $level:ident $move:ident,)+]
     ) => {
-        /// The counters of one worker, or the sum over all. Those of `quadrille::metrics::WorkerMetrics` come first, under the
-        /// same names and with the same meaning. In the model of the kernel a deque is a CPU's run queue and a mailbox its wake
-        /// list, and searches look at CPUs. What is not simulated, such as pinning, stays 0.
+        /// The counters of one worker, or the sum over all. Those of `quadrille::metrics::WorkerMetrics` come first,
+        /// under the same names and with the same meaning. In the model of the kernel a deque is a CPU's run queue and
+        /// a mailbox its wake list, and searches look at CPUs. What is not simulated, such as pinning, stays 0.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters {

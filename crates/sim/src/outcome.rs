@@ -5,8 +5,8 @@ use quadrille_policy::Nanos;
 use crate::histogram::Histogram;
 use crate::metrics::Counters;
 
-/// What the simulator itself has done to put events in order: counts, which say on a busy machine too whether its work grows with
-/// the events alone.
+/// What the simulator itself has done to put events in order: counts, which say on a busy machine too whether its work
+/// grows with the events alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueWork {

@@ -14,11 +14,11 @@ pub enum Model {
     /// The runtime's mechanism around the policies.
     #[default]
     Shipped,
-    /// The same, but who looks for an idle worker behind a cache goes through its workers one by one, as the kernel does,
-    /// instead of asking the idle masks: what policy 2 is measured against.
+    /// The same, but who looks for an idle worker behind a cache goes through its workers one by one, as the kernel
+    /// does, instead of asking the idle masks: what policy 2 is measured against.
     ShippedScan,
-    /// One locked run queue a CPU, as in Linux 6.5. A group of the configuration is the unit in which wakers take the lock
-    /// of another CPU's queue themselves; `scattered` makes units of so many CPUs across caches and nodes instead.
+    /// One locked run queue a CPU, as in Linux 6.5. A group of the configuration is the unit in which wakers take the
+    /// lock of another CPU's queue themselves; `scattered` makes units of so many CPUs across caches and nodes instead.
     KernelFaithful {
         /// CPUs of a unit that is scattered over the machine; `None`: the groups of the configuration.
         scattered: Option<u16>,
@@ -38,11 +38,11 @@ pub enum Change {
     Previous,
     /// Both of these.
     FitsAndPrevious,
-    /// Where utilisation does not limit the search for an idle CPU (`filter=off`), the waker's CPU does by how much it was idle
-    /// lately (`SIS_PROP`, which was the rule before).
+    /// Where utilisation does not limit the search for an idle CPU (`filter=off`), the waker's CPU does by how much it
+    /// was idle lately (`SIS_PROP`, which was the rule before).
     Proportion,
-    /// CPUs that share a level-2 cache with the chosen one are searched first, and the previous CPU comes last if it does
-    /// not (20230530070253.33306-3-yangyicong@huawei.com).
+    /// CPUs that share a level-2 cache with the chosen one are searched first, and the previous CPU comes last if it
+    /// does not (20230530070253.33306-3-yangyicong@huawei.com).
     Clusters,
 }
 
@@ -132,8 +132,8 @@ pub(crate) trait Scheduler: fmt::Debug {
     /// `worker`'s task waits or has ended; returns how long it takes the worker to note that.
     fn left(&mut self, world: &mut World, worker: WorkerId, now: Nanos) -> Nanos;
 
-    /// For how long `worker` may go on with its task from `now` on before it is asked again; zero: the task must give way.
-    /// Puts `now` off by what the worker has to do first.
+    /// For how long `worker` may go on with its task from `now` on before it is asked again; zero: the task must give
+    /// way. Puts `now` off by what the worker has to do first.
     fn may_run(&mut self, world: &mut World, worker: WorkerId, now: &mut Nanos) -> Nanos;
 }
 

@@ -1,8 +1,8 @@
 //! One cache line a worker, with what a search wants to know of it: is it idle, how much is queued.
 //!
-//! Searches read such lines by the dozen, most of them again and again, so that here each reader's copies are told apart,
-//! where a [`Line`](crate::line::Line) folds its readers into one word. A line has an owner, its last writer, and an epoch,
-//! the number of its writes; a copy is as good as the epoch it was made in. As in MESI:
+//! Searches read such lines by the dozen, most of them again and again, so that here each reader's copies are told
+//! apart, where a [`Line`](crate::line::Line) folds its readers into one word. A line has an owner, its last writer,
+//! and an epoch, the number of its writes; a copy is as good as the epoch it was made in. As in MESI:
 //!
 //! | who has the line as of its last write | what a read costs |
 //! |---|---|
@@ -10,8 +10,9 @@
 //! | its last-level cache, because it was read behind it | a line from another core of the last-level cache |
 //! | the owner alone, or other caches | a line at the owner's distance |
 //!
-//! A read makes a copy in both of the reader's caches; a write makes all other copies worthless. Reads do not queue up, and
-//! writes cost nothing here: who writes does so under the lock that is on the same line, or pays for a line of its own.
+//! A read makes a copy in both of the reader's caches; a write makes all other copies worthless. Reads do not queue up,
+//! and writes cost nothing here: who writes does so under the lock that is on the same line, or pays for a line of its
+//! own.
 
 use quadrille_policy::{Nanos, WorkerId};
 use quadrille_topology::Distance;

@@ -1,4 +1,5 @@
-//! Draws this machine, or a synthetic one: `cargo run -p quadrille-topology --example show -- "node:2 llc:4 core:4" > m.svg`.
+//! Draws this machine, or a synthetic one: `cargo run -p quadrille-topology --example show -- "node:2 llc:4 core:4" >
+//! m.svg`.
 //!
 //! Watch the dashed boxes: each is a group of at most 4 hardware threads.
 

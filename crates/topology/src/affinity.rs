@@ -23,9 +23,9 @@ pub fn current_affinity() -> Result<PuSet, TopologyError> {
 /// ```
 ///
 /// # Errors
-/// [`TopologyError::is_invalid`] if the set is empty, [`TopologyError::is_unsupported`] where the system has no CPU masks,
-/// [`TopologyError::is_io`] if it refuses, which it does if none of the CPUs is online and allowed by the cgroup's
-/// cpuset. The message names the CPUs.
+/// [`TopologyError::is_invalid`] if the set is empty, [`TopologyError::is_unsupported`] where the system has no CPU
+/// masks, [`TopologyError::is_io`] if it refuses, which it does if none of the CPUs is online and allowed by the
+/// cgroup's cpuset. The message names the CPUs.
 pub fn set_current_affinity(cpus: &PuSet) -> Result<(), TopologyError> {
     if cpus.is_empty() {
         return Err(TopologyError::invalid("empty affinity mask: expected at least one CPU"));

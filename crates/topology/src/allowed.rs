@@ -87,12 +87,13 @@ pub struct Allowed {
 impl Allowed {
     /// Asks for the limits as they are now; they may change while the process runs, so long-lived programs ask again.
     ///
-    /// Where the cgroups are mounted is asked once, and again when the process is in others, or more or fewer files say something there.
+    /// Where the cgroups are mounted is asked once, and again when the process is in others, or more or fewer files say
+    /// something there.
     ///
-    /// `affinity` is the mask to start from. `None` asks for the mask of the *calling thread*, which is what was given to
-    /// the process (`taskset`) only until the thread is pinned; a program that pins its threads remembers its first
-    /// mask, or asks from a thread that is not pinned. Where the system has no masks, `None` starts from as many
-    /// CPUs as [`std::thread::available_parallelism`] counts.
+    /// `affinity` is the mask to start from. `None` asks for the mask of the *calling thread*, which is what was given
+    /// to the process (`taskset`) only until the thread is pinned; a program that pins its threads remembers its first
+    /// mask, or asks from a thread that is not pinned. Where the system has no masks, `None` starts from as many CPUs
+    /// as [`std::thread::available_parallelism`] counts.
     ///
     /// ```
     /// use quadrille_topology::{Allowed, Roots};

@@ -10,8 +10,9 @@
 //!
 //! Both versions may be mounted at once (hybrid); all limits that are found hold.
 //!
-//! The kernel takes longer to list the mounts than to answer all else together. So where they are is remembered for as long as this process is in the same
-//! groups and as many files say something there; what they say is read each time. A mount that moves while the old one stays is not noticed.
+//! The kernel takes longer to list the mounts than to answer all else together. So where they are is remembered for as
+//! long as this process is in the same groups and as many files say something there; what they say is read each time. A
+//! mount that moves while the old one stays is not noticed.
 
 use std::{
     fs::File,
@@ -122,7 +123,8 @@ pub(crate) fn read(roots: &Roots, known: &KnownPlaces, warnings: &mut Warnings) 
     limits
 }
 
-/// What a file says. The kernel doesn't know how long those here are, so it isn't asked, and most are shorter than a read.
+/// What a file says. The kernel doesn't know how long those here are, so it isn't asked, and most are shorter than a
+/// read.
 fn contents(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(READ);
     File::open(file)?.take(u64::MAX).read_to_end(&mut bytes)?;
@@ -377,7 +379,8 @@ mod tests {
         );
     }
 
-    /// What the groups allow is asked each time; where they are once for the same groups, and again where nothing is any more.
+    /// What the groups allow is asked each time; where they are once for the same groups, and again where nothing is
+    /// any more.
     #[test]
     fn mounts_are_looked_up_once_for_the_same_groups() {
         let (root, known) = (Scratch::new(), KnownPlaces::none());

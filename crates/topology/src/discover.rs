@@ -54,11 +54,12 @@ static THIS_MACHINE: Known = Known::nothing();
 
 /// Reads this machine and restricts it to the affinity mask and the cpusets of this process.
 ///
-/// The machine itself is read once by a program, and again when the thread's mask has CPUs that it did not have or, for a mask of the caller's, when others are
-/// online; what restricts it each time.
+/// The machine itself is read once by a program, and again when the thread's mask has CPUs that it did not have or, for
+/// a mask of the caller's, when others are online; what restricts it each time.
 ///
-/// It never fails: whatever cannot be read is a warning, and at worst the machine is flat. It is flat, too, where the kernel's mask has CPUs that sysfs does not
-/// have: in a container that numbers its CPUs anew (LXC with lxcfs) what sysfs says is of others.
+/// It never fails: whatever cannot be read is a warning, and at worst the machine is flat. It is flat, too, where the
+/// kernel's mask has CPUs that sysfs does not have: in a container that numbers its CPUs anew (LXC with lxcfs) what
+/// sysfs says is of others.
 ///
 /// ```
 /// use quadrille_topology::{Grouping, discover};
@@ -115,10 +116,11 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
     }
 }
 
-/// Why a machine with the CPUs `online` is not the one whose CPUs are allowed; `active` if the kernel says of all of these that they are online.
+/// Why a machine with the CPUs `online` is not the one whose CPUs are allowed; `active` if the kernel says of all of
+/// these that they are online.
 ///
-/// A part of such a mask is no smaller machine but a sign of other numbers: who is restricted to it loses CPUs, and those that are left may have the
-/// caches of others.
+/// A part of such a mask is no smaller machine but a sign of other numbers: who is restricted to it loses CPUs, and
+/// those that are left may have the caches of others.
 fn mismatch(online: &PuSet, allowed: &PuSet, active: bool) -> Option<String> {
     let share = if active && !allowed.is_subset(online) {
         "all"

@@ -11,7 +11,8 @@ pub enum Distance {
     Same,
     /// SMT siblings: the same core.
     Core,
-    /// The same group and the same LLC. A topology alone knows no groups, see [`Groups::distance`](crate::Groups::distance).
+    /// The same group and the same LLC. A topology alone knows no groups, see
+    /// [`Groups::distance`](crate::Groups::distance).
     Group,
     /// The same last-level cache.
     Llc,

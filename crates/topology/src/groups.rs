@@ -1,8 +1,8 @@
 //! Groups: the few hardware threads, at most 4 by default, that wake tasks through one queue.
 //!
-//! The limit of 4 and the choice of the L2 follow the discussion of "[RFC PATCH v3 2/3] sched: Introduce cpus_share_l2c"
-//! (Mathieu Desnoyers, LKML, August 2023): with wake queues forced on 16, 8, 4, 2 and 1 hardware threads the same
-//! hackbench took 49, 39, 34, 34 and 33 s on 2 x EPYC 9654.
+//! The limit of 4 and the choice of the L2 follow the discussion of "[RFC PATCH v3 2/3] sched: Introduce
+//! cpus_share_l2c" (Mathieu Desnoyers, LKML, August 2023): with wake queues forced on 16, 8, 4, 2 and 1 hardware
+//! threads the same hackbench took 49, 39, 34, 34 and 33 s on 2 x EPYC 9654.
 
 use alloc::{format, vec, vec::Vec};
 use core::{fmt, str::FromStr};
@@ -12,25 +12,25 @@ use crate::{Distance, GroupId, L2, Pu, PuId, Topology, TopologyError};
 /// Groups of [`GroupSize::L2`] have at most this many members.
 const L2_GROUP_LEN_MAX: usize = 4;
 
-/// How to cut a machine into groups; the default is one group for each L2, split evenly if more than 4 share it, and one for a whole LLC of at most 4
-/// hardware threads.
+/// How to cut a machine into groups; the default is one group for each L2, split evenly if more than 4 share it, and
+/// one for a whole LLC of at most 4 hardware threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grouping {
     /// What decides the size of a group. Default: [`GroupSize::L2`].
     pub size: GroupSize,
-    /// Joins neighbouring L2s of one LLC while the sum stays at 4 or fewer, also of larger LLCs. Default: false. Without effect on
-    /// [`GroupSize::Fixed`].
+    /// Joins neighbouring L2s of one LLC while the sum stays at 4 or fewer, also of larger LLCs. Default: false.
+    /// Without effect on [`GroupSize::Fixed`].
     pub merge_small_l2: bool,
 }
 
 /// What decides the size of a group. `FromStr` and `Display` write `l2` or the number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum GroupSize {
-    /// The hardware threads that share an L2; k of them give ⌈k/4⌉ groups whose sizes differ by at most one. SMT siblings
-    /// stay together where that is possible with 4: it costs evenness if need be (3 cores of 2 give 4 + 2), and
-    /// only a core of more than 4 hardware threads is cut. An LLC of at most 4 is one group, whoever shares an L2: smaller
-    /// queues are hardly better, and groups of one would part workers that can help each other. Only hardware threads that the topology has count: a plan for
-    /// fewer workers than there are leaves the others out.
+    /// The hardware threads that share an L2; k of them give ⌈k/4⌉ groups whose sizes differ by at most one. SMT
+    /// siblings stay together where that is possible with 4: it costs evenness if need be (3 cores of 2 give 4 + 2),
+    /// and only a core of more than 4 hardware threads is cut. An LLC of at most 4 is one group, whoever shares an L2:
+    /// smaller queues are hardly better, and groups of one would part workers that can help each other. Only hardware
+    /// threads that the topology has count: a plan for fewer workers than there are leaves the others out.
     #[default]
     L2,
     /// This many, whatever they share: each LLC is cut in topological order, and its last group takes what is left. For

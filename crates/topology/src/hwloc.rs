@@ -3,8 +3,9 @@
 //! It needs the C library from 2.0 on (Debian and Ubuntu: `apt-get install libhwloc-dev libudev-dev pkg-config`) and
 //! exists with feature `hwloc` only.
 //!
-//! What hwloc knows and a [`Topology`] has no level for (packages, dies, groups, L1, memory-only nodes, devices) is left out.
-//! A hardware thread without an L2 takes its core for one; without any cache from level 2 up its package is the LLC.
+//! What hwloc knows and a [`Topology`] has no level for (packages, dies, groups, L1, memory-only nodes, devices) is
+//! left out. A hardware thread without an L2 takes its core for one; without any cache from level 2 up its package is
+//! the LLC.
 
 use std::{fs, path::Path};
 
@@ -27,8 +28,8 @@ pub fn this_machine() -> Result<Topology, TopologyError> {
 /// Reads an XML file, as `lstopo machine.xml` writes it.
 ///
 /// # Errors
-/// [`TopologyError::is_io`] if the file cannot be read, [`TopologyError::is_hwloc`] if it describes no machine; the message
-/// names the file.
+/// [`TopologyError::is_io`] if the file cannot be read, [`TopologyError::is_hwloc`] if it describes no machine; the
+/// message names the file.
 pub fn from_xml_file(file: &Path) -> Result<Topology, TopologyError> {
     let expected = format!("{}: expected an XML file of hwloc", file.display());
     // Not `from_xml_file` of the builder, which panics if there is no such file.

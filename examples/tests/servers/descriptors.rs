@@ -5,7 +5,8 @@ use std::net::{Shutdown, TcpStream};
 
 use crate::server::{Server, read_line};
 
-/// A crowd of clients takes all descriptors. Once it has gone, the next client is served: its end is answered by an end.
+/// A crowd of clients takes all descriptors. Once it has gone, the next client is served: its end is answered by an
+/// end.
 fn survives_a_crowd(name: &str) {
     const DESCRIPTORS: usize = 64;
     let (server, mut errors) = Server::start_limited(name, DESCRIPTORS);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::server::{Server, program};
 
-/// Of the system's clients few speak QUIC, but any may ask which versions are spoken (RFC 9000, section 6): by a first packet of one that nobody does.
+/// Of the system's clients few speak QUIC, but any may ask which versions are spoken (RFC 9000, section 6): by a first
+/// packet of one that nobody does.
 #[test]
 fn quic_hello_says_its_versions_and_ends_by_a_signal() {
     const UNKNOWN: u32 = 0x1a2a_3a4a;

@@ -79,7 +79,8 @@ impl Archive {
         self.entries += 1;
         let length = |bytes: usize| u32::try_from(bytes).expect("no file here has 4 GiB");
         let (size, name_size) = (length(content.len()), length(name.len() + 1));
-        // Inode, mode, owner, group, links, time, size, device (2), device that it stands for (2), length of the name, sum.
+        // Inode, mode, owner, group, links, time, size, device (2), device that it stands for (2), length of the name,
+        // sum.
         let header = [self.entries, mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0];
         self.bytes.extend_from_slice(b"070701");
         for number in header {

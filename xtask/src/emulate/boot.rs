@@ -22,8 +22,8 @@ const LAST_LINES: usize = 12;
 /// How long a kernel may take until it runs the guest's script; 15 s are usual, and some multiples beside other work.
 const BOOT_LIMIT: Duration = Duration::from_secs(100);
 
-/// How often a machine is booted at most. With many processors qemu sometimes hangs before the kernel has written a line, at full load and for
-/// ever; the next attempt comes up.
+/// How often a machine is booted at most. With many processors qemu sometimes hangs before the kernel has written a
+/// line, at full load and for ever; the next attempt comes up.
 const BOOTS_MAX: u32 = 3;
 
 /// What is booted, and where it leaves its logs.

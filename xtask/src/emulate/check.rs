@@ -8,8 +8,8 @@
 //! | moves | with the policies tasks move less between LLCs, and between nodes, for a message than without, at 1 and 4 groups; at 4 they do move without |
 //! | behaviour | the behaviour tests of the runtime pass; on the largest machine alone |
 //!
-//! All steps of a machine run in one guest, one after the other; the quick check runs `topology` and `hackbench`. The runs
-//! with and without policies are interleaved and added up: single ones differ by more than the policies do.
+//! All steps of a machine run in one guest, one after the other; the quick check runs `topology` and `hackbench`. The
+//! runs with and without policies are interleaved and added up: single ones differ by more than the policies do.
 
 use super::machine::{MACHINES, Machine};
 use super::moves::{Moves, compare};
@@ -34,8 +34,8 @@ const MOVES: [(u64, u64); 2] = [(1, 200), (4, 50)];
 const MOVING_GROUPS_MIN: u64 = 4;
 
 /// With policies and without. Their constants in time are a thousand times the defaults, or as much as is allowed: a
-/// processor of the guest stands still that much longer than a real one, while its clock goes on. With the defaults every
-/// task waits for longer than every limit after which a policy gives way, and what is compared is giving way.
+/// processor of the guest stands still that much longer than a real one, while its clock goes on. With the defaults
+/// every task waits for longer than every limit after which a policy gives way, and what is compared is giving way.
 const POLICIES: [(&str, &str); 2] = [
     (
         "on",
@@ -52,8 +52,8 @@ const REPETITIONS: usize = 3;
 /// A machine with at least so many hardware threads runs the behaviour tests.
 const BEHAVIOUR_CPUS_MIN: u32 = 32;
 
-/// How many times longer than usual the behaviour tests wait before they call something hung: a processor of the guest may
-/// stand still for seconds.
+/// How many times longer than usual the behaviour tests wait before they call something hung: a processor of the guest
+/// may stand still for seconds.
 const PATIENCE: u32 = 20;
 
 /// A command, and what it came to.
@@ -148,7 +148,8 @@ fn steps(machine: &Machine, quick: bool, programs: &[String]) -> (Vec<Step>, Vec
     }
     let mut files = Vec::new();
     if let (false, [workers, behaviour]) = (quick, programs) {
-        // One after the other: so many test threads, each with runtimes of many workers, would only wait for each other.
+        // One after the other: so many test threads, each with runtimes of many workers, would only wait for each
+        // other.
         let test = |program: &str| format!("QUADRILLE_TEST_PATIENCE={PATIENCE} {program} --test-threads 1");
         steps.push(Step::new("workers", test(workers)));
         files.push(workers.clone());

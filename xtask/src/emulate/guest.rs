@@ -1,13 +1,14 @@
 //! What the guest does: its first process, a script.
 //!
-//! 1. It mounts what programs expect, turns echo and translation off for the command's port, and writes [`STARTED`] there.
+//! 1. It mounts what programs expect, turns echo and translation off for the command's port, and writes [`STARTED`]
+//!    there.
 //! 2. It sets up what the machine is about (affinity, cgroups, processors offline) for itself.
-//! 3. It runs the command, whose output goes through a pipe to the second serial port, where the kernel writes nothing: a
-//!    command that sees a terminal draws progress bars.
+//! 3. It runs the command, whose output goes through a pipe to the second serial port, where the kernel writes nothing:
+//!    a command that sees a terminal draws progress bars.
 //! 4. It writes [`STATUS`] and the exit status there on a line of their own, and powers off.
 //!
-//! A guest that is still there a minute after its time is over powers itself off, in case the one who would have stopped
-//! it is no more.
+//! A guest that is still there a minute after its time is over powers itself off, in case the one who would have
+//! stopped it is no more.
 
 use std::time::Duration;
 

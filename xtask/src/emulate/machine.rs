@@ -1,11 +1,11 @@
 //! The machines that can be emulated: a table of shapes.
 //!
-//! Each is a row of data: what qemu is told (processors, nodes), what the kernel is told, and what the guest does before
-//! the command runs (affinity, cgroups, processors taken offline). The command runs in the guest's first process, so
-//! whatever is set up for that process holds for the command.
+//! Each is a row of data: what qemu is told (processors, nodes), what the kernel is told, and what the guest does
+//! before the command runs (affinity, cgroups, processors taken offline). The command runs in the guest's first
+//! process, so whatever is set up for that process holds for the command.
 //!
-//! All have processors of the kind `Skylake-Server`: software emulation shows their SMT siblings and lets these share an L2,
-//! which it does not for AMD's. A socket has one L3.
+//! All have processors of the kind `Skylake-Server`: software emulation shows their SMT siblings and lets these share
+//! an L2, which it does not for AMD's. A socket has one L3.
 
 use std::fmt::Write as _;
 

@@ -1,9 +1,9 @@
 //! `cargo xtask emulate`: a command on a machine that is not here.
 //!
-//! A real kernel boots on an emulated machine of another shape: several nodes, LLCs and hardware threads a core, holes in
-//! the cpuset, a CPU quota, processors offline. Its sysfs, affinity calls, nodes and cgroups are real, so what discovery,
-//! pinning and the policies do there is what they would do; its *times* mean nothing, because the host's few processors
-//! take turns at being the guest's many.
+//! A real kernel boots on an emulated machine of another shape: several nodes, LLCs and hardware threads a core, holes
+//! in the cpuset, a CPU quota, processors offline. Its sysfs, affinity calls, nodes and cgroups are real, so what
+//! discovery, pinning and the policies do there is what they would do; its *times* mean nothing, because the host's few
+//! processors take turns at being the guest's many.
 //!
 //! ```text
 //! packages   kernel, busybox, hwloc: downloaded once, unpacked, not installed

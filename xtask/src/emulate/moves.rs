@@ -63,8 +63,8 @@ impl Moves {
     }
 }
 
-/// Compares moves with the policies on and off: those of either kind have to fall, unless there were none. Those that `must` be
-/// there are there without the policies; else nothing was compared.
+/// Compares moves with the policies on and off: those of either kind have to fall, unless there were none. Those that
+/// `must` be there are there without the policies; else nothing was compared.
 pub(crate) fn compare(on: &Moves, off: &Moves, must: Option<Far>) -> Result<String, String> {
     let mut holds = true;
     let mut lines = Vec::new();

@@ -1,7 +1,8 @@
 //! What a machine is made of: Debian packages, downloaded once and unpacked, never installed.
 //!
-//! A package lies, unpacked, in `target/emulate/packages/NAME`; what is there is not asked for again, so that only the first
-//! run needs the network. It is unpacked under another name first: an interrupted run leaves nothing that looks whole.
+//! A package lies, unpacked, in `target/emulate/packages/NAME`; what is there is not asked for again, so that only the
+//! first run needs the network. It is unpacked under another name first: an interrupted run leaves nothing that looks
+//! whole.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -55,8 +55,8 @@ pub(crate) fn add_host_file(archive: &mut Archive, file: &Path) -> Outcome<Strin
     Ok(name)
 }
 
-/// Adds `program` as `name`, and each library it needs under the path where the dynamic linker looks for it. `extra` is one
-/// more folder with libraries.
+/// Adds `program` as `name`, and each library it needs under the path where the dynamic linker looks for it. `extra` is
+/// one more folder with libraries.
 fn add(archive: &mut Archive, name: &str, program: &Path, extra: Option<&Path>) -> Outcome {
     archive.copy(name, program)?;
     for library in libraries(program, extra)? {

@@ -1,7 +1,7 @@
 //! Whether two programs see the same machine: which hardware threads there are, and which of them share what.
 //!
-//! A machine comes to sets of CPU numbers, one for each part, so that the order and the numbering of the parts do not matter.
-//! Caches' sizes are left out: both read them from the same files.
+//! A machine comes to sets of CPU numbers, one for each part, so that the order and the numbering of the parts do not
+//! matter. Caches' sizes are left out: both read them from the same files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,9 +2,9 @@
 //!
 //! Another one would change files under the first, and the verdicts of both would be about the mutations of both.
 //!
-//! A claim is a socket's name in Linux's abstract namespace: the kernel frees it with the process, however that ends, and no file is
-//! left that seems to be a claim. `File::try_lock` would do the same for all systems, but needs Rust 1.89, where the workspace
-//! builds with 1.88. Elsewhere nobody is kept out.
+//! A claim is a socket's name in Linux's abstract namespace: the kernel frees it with the process, however that ends,
+//! and no file is left that seems to be a claim. `File::try_lock` would do the same for all systems, but needs Rust
+//! 1.89, where the workspace builds with 1.88. Elsewhere nobody is kept out.
 
 use std::path::Path;
 

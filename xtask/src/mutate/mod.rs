@@ -1,8 +1,9 @@
 //! `cargo xtask mutate`: a test that cannot fail proves nothing.
 //!
-//! Every file of `mutations/` breaks one line of the protocol and names the test that must notice, a model or a soak. The workspace, as
-//! it is on disk, is copied below the target directory; there each mutation is applied alone, the unit tests are built,
-//! and the named test is run. First the unchanged copy must pass all the named tests, or a failure would mean nothing.
+//! Every file of `mutations/` breaks one line of the protocol and names the test that must notice, a model or a soak.
+//! The workspace, as it is on disk, is copied below the target directory; there each mutation is applied alone, the
+//! unit tests are built, and the named test is run. First the unchanged copy must pass all the named tests, or a
+//! failure would mean nothing.
 //!
 //! | the mutated test | counts as |
 //! |---|---|
@@ -102,7 +103,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Claims the copy and brings it up to date. Files that have not changed keep their time stamps, so cargo builds only what differs.
+    /// Claims the copy and brings it up to date. Files that have not changed keep their time stamps, so cargo builds
+    /// only what differs.
     fn prepare(limit: Duration) -> Outcome<Self> {
         let source = workspace::root();
         let root = workspace::target_dir("mutate");

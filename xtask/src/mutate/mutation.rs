@@ -11,9 +11,9 @@
 //! --- end
 //! ```
 //!
-//! The text between `find` and `replace` is whole lines and must occur exactly once in the file; several blocks make one
-//! mutation. Unlike a patch this survives every change that leaves those lines alone, and its failure to apply says which
-//! lines are gone.
+//! The text between `find` and `replace` is whole lines and must occur exactly once in the file; several blocks make
+//! one mutation. Unlike a patch this survives every change that leaves those lines alone, and its failure to apply says
+//! which lines are gone.
 
 use super::FOLDER;
 

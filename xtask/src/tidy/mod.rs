@@ -15,6 +15,7 @@ mod places;
 mod size;
 mod source;
 mod theorems;
+mod width;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,7 @@ impl Report {
         let path = file.path.as_str();
         self.findings.extend(places::check(path, source));
         self.findings.extend(words::check_rust(path, &file.text, source));
+        self.findings.extend(width::check(path, &file.text));
         if path.starts_with(RUNTIME_SOURCE) {
             self.findings.extend(orderings::check(path, source));
             self.findings.extend(labels::check(path, source, declared));

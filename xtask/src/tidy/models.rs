@@ -1,7 +1,7 @@
 //! Every model can fail: some mutation names it.
 //!
-//! A model is a test in a module called `loom`, which is what `cargo xtask loom` runs. One that no mutation can make fail, though it
-//! is worth having, says why by a remark above it: `// no mutation: REASON`.
+//! A model is a test in a module called `loom`, which is what `cargo xtask loom` runs. One that no mutation can make
+//! fail, though it is worth having, says why by a remark above it: `// no mutation: REASON`.
 
 use super::finding::Finding;
 use super::source::{Line, Source};

@@ -1,8 +1,8 @@
 //! A Rust file cut into code, comments and test code, line by line.
 //!
 //! This is a scanner, not a parser: it knows comments, strings and character literals, so that a word inside them is
-//! not taken for code, and it follows braces from `#[cfg(test)]` or `#[test]` to the end of the item. That is enough for
-//! every check here; what it does not understand it treats as code, so a check errs on the side of a finding.
+//! not taken for code, and it follows braces from `#[cfg(test)]` or `#[test]` to the end of the item. That is enough
+//! for every check here; what it does not understand it treats as code, so a check errs on the side of a finding.
 
 /// One line of a Rust file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! A theorem of the scheduler has a loom test of its name and mutations that make the test fail.
 //!
-//! The table in `crates/runtime/src/sched/README.md` whose header has the columns `theorem` and `loom test` is the list.
-//! A row whose test cell holds no name in backticks is proven in another way and only read.
+//! The table in `crates/runtime/src/sched/README.md` whose header has the columns `theorem` and `loom test` is the
+//! list. A row whose test cell holds no name in backticks is proven in another way and only read.
 
 use super::finding::Finding;
 use crate::mutate::Mutation;

@@ -1,7 +1,7 @@
 //! What a workload of threads needs of a runtime: what a program in blocking style has of the standard library.
 //!
-//! The same twice: [`ThreadRuntime`], [`ThreadChannel`] and [`ThreadStreams`] are for functions what [`Runtime`](super::Runtime),
-//! [`Channel`](super::Channel) and [`Streams`](super::Streams) are for futures.
+//! The same twice: [`ThreadRuntime`], [`ThreadChannel`] and [`ThreadStreams`] are for functions what
+//! [`Runtime`](super::Runtime), [`Channel`](super::Channel) and [`Streams`](super::Streams) are for futures.
 
 use std::fmt;
 use std::io;

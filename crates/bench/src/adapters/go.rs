@@ -1,9 +1,9 @@
 //! Go: a program with the same workloads, built when it is first asked for.
 //!
 //! Its source is part of this binary, so the command works from wherever it is installed. It is built into a directory
-//! beside the executable (in a checkout: the target directory), named after the source and the version of Go, and reused
-//! as long as both stay the same. Nothing is downloaded: the program has no dependencies, and Go is told to stay with
-//! the toolchain that is installed.
+//! beside the executable (in a checkout: the target directory), named after the source and the version of Go, and
+//! reused as long as both stay the same. Nothing is downloaded: the program has no dependencies, and Go is told to stay
+//! with the toolchain that is installed.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,8 +36,9 @@ const SOURCE: [(&str, &str); 13] = [
 /// Returns the path of the Go program, built below `directory` if it is not there.
 ///
 /// # Errors
-/// The reason, in one line, why there is no such program: [`Stop::Unsupported`] if Go is not installed, or too old; [`Stop::Failed`] if it is and the program can't be
-/// written or built, which is a fault of the program or of the machine.
+/// The reason, in one line, why there is no such program: [`Stop::Unsupported`] if Go is not installed, or too old;
+/// [`Stop::Failed`] if it is and the program can't be written or built, which is a fault of the program or of the
+/// machine.
 pub fn program(directory: &Path) -> Result<PathBuf, Stop> {
     let version = version()?;
     let mut hasher = DefaultHasher::new();

@@ -1,10 +1,10 @@
 //! may: its stackful coroutines and its channel, for workloads of threads. It has no tasks.
 //!
-//! Set up as its documentation says: workers pinned, stacks of 4096 words (32 KiB with a guard page). The pool of stacks is
-//! larger than the default of 1000, so that a batch of 1000 and its parent find theirs there.
+//! Set up as its documentation says: workers pinned, stacks of 4096 words (32 KiB with a guard page). The pool of
+//! stacks is larger than the default of 1000, so that a batch of 1000 and its parent find theirs there.
 //!
-//! Its coroutines move between threads of the operating system while they are suspended, so to spawn one is unsafe there
-//! (may issues 6, 109): what runs on it must not use the address of a thread-local across a wait.
+//! Its coroutines move between threads of the operating system while they are suspended, so to spawn one is unsafe
+//! there (may issues 6, 109): what runs on it must not use the address of a thread-local across a wait.
 
 use std::io;
 use std::time::Duration;
@@ -52,7 +52,8 @@ impl ThreadRuntime for May {
     {
         // SAFETY: may asks for two things, and the bodies of our workloads (`workloads::threads`) and servers
         // (`servers::blocking`) keep to both.
-        // - No address of a thread-local is kept across a wait: they use none, but what they call does between two waits.
+        // - No address of a thread-local is kept across a wait: they use none, but what they call does between two
+        //   waits.
         // - The stack does not overflow: they call a handful of small functions, and what they keep is on the heap.
         unsafe { coroutine::Builder::new().spawn(body) }
     }

@@ -1,12 +1,14 @@
 //! What a workload needs of a runtime, and who provides it.
 //!
 //! A workload is one generic function over [`Runtime`] and [`Channel`], so every Rust runtime does identical work. The
-//! traits ask for what a user of the runtime would write by hand: each adapter spawns, joins and yields in its runtime's
-//! natural way. Operating-system threads fit too: their tasks are threads, and waiting blocks them.
+//! traits ask for what a user of the runtime would write by hand: each adapter spawns, joins and yields in its
+//! runtime's natural way. Operating-system threads fit too: their tasks are threads, and waiting blocks them.
 //!
-//! Workloads of threads ask for [`blocking::ThreadRuntime`], [`blocking::ThreadChannel`] and [`blocking::ThreadStreams`] instead.
+//! Workloads of threads ask for [`blocking::ThreadRuntime`], [`blocking::ThreadChannel`] and
+//! [`blocking::ThreadStreams`] instead.
 //!
-//! Go cannot be linked in; [`go`] builds and runs a program that does the same workloads. hackbench(8) is one that does a single one ([`program`]).
+//! Go cannot be linked in; [`go`] builds and runs a program that does the same workloads. hackbench(8) is one that does
+//! a single one ([`program`]).
 //!
 //! Runtimes are leaked on purpose: a run has its own process, and tearing a runtime down is no part of any workload.
 

@@ -1,8 +1,8 @@
 //! hackbench(8), the program of rt-tests: the kernel's scheduler, whose senders and receivers are processes or threads.
 //!
-//! It is started with the parameters of the row, and the time is the one that it prints, from its start signal until all have ended. Processor time
-//! and switches are those of the program and all its processes, from their start on. It checks no message; checked is that it ended well and that
-//! it has done what was asked for, as far as it says so.
+//! It is started with the parameters of the row, and the time is the one that it prints, from its start signal until
+//! all have ended. Processor time and switches are those of the program and all its processes, from their start on. It
+//! checks no message; checked is that it ended well and that it has done what was asked for, as far as it says so.
 
 use std::io;
 use std::process::{Command, Output, Stdio};
@@ -23,7 +23,8 @@ impl Counts for Program {}
 /// Runs `spec` by the program, and waits for it.
 ///
 /// # Errors
-/// [`Stop::Unsupported`] if it is not installed or has no such thing; [`Stop::Failed`] if it failed or has done something else.
+/// [`Stop::Unsupported`] if it is not installed or has no such thing; [`Stop::Failed`] if it failed or has done
+/// something else.
 pub fn run(spec: &Spec) -> Result<Measured, Stop> {
     let Workload::Hackbench(params) = spec.workload else {
         return Err(Stop::unsupported("hackbench(8) is this one workload alone"));

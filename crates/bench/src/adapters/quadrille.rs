@@ -1,4 +1,5 @@
-//! quadrille: the runtime of this workspace, its tasks and user-level threads, its channel, its pipes and sockets, its counters.
+//! quadrille: the runtime of this workspace, its tasks and user-level threads, its channel, its pipes and sockets, its
+//! counters.
 
 use std::future::Future;
 use std::io;
@@ -25,8 +26,8 @@ pub struct Quadrille {
 }
 
 impl Quadrille {
-    /// Starts one with `workers` workers and the policies of `contender`, whatever `QUADRILLE_POLICY` says; if it has none, the library reads
-    /// that. It never reads `QUADRILLE_WORKERS`, whose place `--workers` takes.
+    /// Starts one with `workers` workers and the policies of `contender`, whatever `QUADRILLE_POLICY` says; if it has
+    /// none, the library reads that. It never reads `QUADRILLE_WORKERS`, whose place `--workers` takes.
     ///
     /// # Errors
     /// [`Stop::Failed`] if the runtime cannot be built, or if `QUADRILLE_WORKERS` is set.

@@ -31,7 +31,8 @@ impl Smol {
         })
     }
 
-    /// The same for runs with pipes, sockets or timers: idle threads wait in the reactor, as those of the smol crate do.
+    /// The same for runs with pipes, sockets or timers: idle threads wait in the reactor, as those of the smol crate
+    /// do.
     ///
     /// # Errors
     /// As [`Smol::start`].

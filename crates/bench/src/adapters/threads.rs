@@ -1,8 +1,8 @@
 //! Operating-system threads: a task is a thread, and waiting blocks it.
 //!
-//! The futures of the workload run under `block_on` on their thread; what std does blocking (join, its channel, pipes) is
-//! a future that blocks in its first poll. That is sound here because nothing else shares the thread. Workloads of threads are
-//! std's without that.
+//! The futures of the workload run under `block_on` on their thread; what std does blocking (join, its channel, pipes)
+//! is a future that blocks in its first poll. That is sound here because nothing else shares the thread. Workloads of
+//! threads are std's without that.
 
 use std::future::{self, Future};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};

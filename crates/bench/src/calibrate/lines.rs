@@ -170,8 +170,8 @@ fn black_box_work(rounds: u32) {
 /// Sizes of working sets that are fetched again.
 const REFILL_BYTES: [usize; 4] = [4 << 10, 32 << 10, 256 << 10, 1 << 20];
 
-/// What a working set costs that another thread has written, by size; and from the smallest, how many of its lines are on
-/// their way at once.
+/// What a working set costs that another thread has written, by size; and from the smallest, how many of its lines are
+/// on their way at once.
 pub fn refills(places: &Places, effort: Effort) -> Vec<Measured> {
     let missing = || Err("it takes two hardware threads".to_owned());
     let mut all = Vec::new();

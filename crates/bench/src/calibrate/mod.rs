@@ -1,12 +1,12 @@
 //! What things cost on this machine, under the names that the simulator's costs have.
 //!
-//! A simulator is as good as its costs. Those it comes with are for a current server; `quadrille calibrate` measures the
-//! same things here, so that a simulation can be told about another machine. What cannot be measured here (there is one
-//! CPU, or no second node) says so, and the simulator keeps its default.
+//! A simulator is as good as its costs. Those it comes with are for a current server; `quadrille calibrate` measures
+//! the same things here, so that a simulation can be told about another machine. What cannot be measured here (there is
+//! one CPU, or no second node) says so, and the simulator keeps its default.
 //!
-//! How: each measurement but those of the runtime has threads of its own, pinned to the hardware threads it is about, and is repeated in batches;
-//! the least batch counts where nothing but disturbance can make it longer (lines, calls), the median where the spread
-//! belongs to the thing (being woken). Take figures on an idle machine.
+//! How: each measurement but those of the runtime has threads of its own, pinned to the hardware threads it is about,
+//! and is repeated in batches; the least batch counts where nothing but disturbance can make it longer (lines, calls),
+//! the median where the spread belongs to the thing (being woken). Take figures on an idle machine.
 //!
 //! | module | measures |
 //! |---|---|
@@ -152,8 +152,8 @@ fn pinned<T: Send>(cpu: u32, body: impl FnOnce() -> T + Send) -> Result<T, Strin
     })
 }
 
-/// Runs `first` and `second` at the same time, each pinned to its CPU, and returns what `first` returns. If one cannot be
-/// pinned neither runs.
+/// Runs `first` and `second` at the same time, each pinned to its CPU, and returns what `first` returns. If one cannot
+/// be pinned neither runs.
 fn pinned_pair<T: Send>(
     cpus: [u32; 2],
     first: impl FnOnce() -> T + Send,

@@ -12,8 +12,8 @@ const TASKS: u32 = 1000;
 /// Messages that a channel holds: sent, then received, by one task that never waits.
 const MESSAGES: u32 = 16;
 
-/// What a worker does for each task, and a channel for each message. Not what the simulator charges for `poll` and `channel_op`, in which
-/// more is; for information. By one worker, which is not pinned.
+/// What a worker does for each task, and a channel for each message. Not what the simulator charges for `poll` and
+/// `channel_op`, in which more is; for information. By one worker, which is not pinned.
 pub fn measure(effort: Effort) -> Vec<Measured> {
     let built = Runtime::builder().worker_threads(1).build();
     let measured = |measure: fn(&Runtime, Effort) -> u64| {

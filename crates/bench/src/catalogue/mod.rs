@@ -10,8 +10,9 @@ use crate::spec::{Body, ChannelKind, Contender, Family, RuntimeName, Spec, Trans
 /// The most elements of an array of `stream`: three of them for each worker are 1.5 GiB.
 const ELEMENTS_MAX: usize = 64 << 20;
 
-/// `stream` with arrays that the caches of `machine` do not hold: those that `workers` workers go through together are four times as large as what they
-/// have of last-level caches, as STREAM's rules want, as far as the memory of a machine with such caches goes. Longer ones are gone through less often.
+/// `stream` with arrays that the caches of `machine` do not hold: those that `workers` workers go through together are
+/// four times as large as what they have of last-level caches, as STREAM's rules want, as far as the memory of a
+/// machine with such caches goes. Longer ones are gone through less often.
 #[must_use]
 pub fn beyond_caches(workload: Workload, workers: usize, machine: &Topology) -> Workload {
     let Workload::Stream { elements, passes } = workload else {
@@ -32,8 +33,8 @@ pub fn beyond_caches(workload: Workload, workers: usize, machine: &Topology) -> 
     }
 }
 
-/// Who is compared unless told otherwise: everybody who has something to say, and tokio with mimalloc where the allocator is half
-/// of the result.
+/// Who is compared unless told otherwise: everybody who has something to say, and tokio with mimalloc where the
+/// allocator is half of the result.
 #[must_use]
 pub fn runtimes(workload: &Workload, body: Body) -> Vec<RuntimeName> {
     let mut runtimes = Vec::new();
@@ -57,8 +58,8 @@ pub fn runtimes(workload: &Workload, body: Body) -> Vec<RuntimeName> {
 /// How many times less a runtime gets to do: it is so much slower, roughly, or cannot have so many threads.
 ///
 /// A coroutine of may needs two mappings, its stack and the guard page, and Linux allows 65,530 in a process
-/// (vm.max_map_count); with more it aborts. Operating-system threads end at 32,768 (kernel.pid_max), and much earlier in a
-/// container.
+/// (vm.max_map_count); with more it aborts. Operating-system threads end at 32,768 (kernel.pid_max), and much earlier
+/// in a container.
 fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
     match (runtime.family(), workload) {
         (Family::Threads, Workload::Hackbench(h)) if h.transport == Transport::Channel => 16,
@@ -83,8 +84,8 @@ fn divisor(runtime: RuntimeName, workload: &Workload) -> usize {
     }
 }
 
-/// The channels that `runtime` gets rows for: the shared one, and its own if that is another. Threads use their runtime's
-/// own.
+/// The channels that `runtime` gets rows for: the shared one, and its own if that is another. Threads use their
+/// runtime's own.
 #[must_use]
 pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<ChannelKind> {
     if !workload.has_channel() {
@@ -99,7 +100,8 @@ pub fn channels(workload: &Workload, body: Body, runtime: RuntimeName) -> Vec<Ch
     }
 }
 
-/// How many times less a first look has to do: where time passes, enough for a few hundred waits; where operations are counted, as few as are still many.
+/// How many times less a first look has to do: where time passes, enough for a few hundred waits; where operations are
+/// counted, as few as are still many.
 fn quick_divisor(workload: &Workload) -> usize {
     match workload {
         // The length of a spin is the question that it asks, so it stays.

@@ -1,8 +1,8 @@
 //! The workloads of `compare` by name, and the parameters of each row.
 //!
-//! They are sized so that the fastest runtime takes about 0.3 s on a Zen 4 machine with two CPUs: in less than that, the sentinel's looks, a tick of the kernel's
-//! or one slow start decide with. The slowest takes a few seconds, or gets less to do. The two of skynet are shorter, because how many
-//! leaves there are is what they ask.
+//! They are sized so that the fastest runtime takes about 0.3 s on a Zen 4 machine with two CPUs: in less than that,
+//! the sentinel's looks, a tick of the kernel's or one slow start decide with. The slowest takes a few seconds, or gets
+//! less to do. The two of skynet are shorter, because how many leaves there are is what they ask.
 
 use clap::ValueEnum;
 
@@ -44,7 +44,8 @@ pub enum WorkloadName {
     Timers,
     /// A timeout that is armed and dropped.
     TimeoutDrop,
-    /// Messengers that wake workers: by a tick, 4 and 16 each, and in a closed loop; and requests that sleep and compute.
+    /// Messengers that wake workers: by a tick, 4 and 16 each, and in a closed loop; and requests that sleep and
+    /// compute.
     Schbench,
     /// Pairs that exchange messages beside tasks that compute.
     Mixed,

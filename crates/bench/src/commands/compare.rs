@@ -63,7 +63,8 @@ impl Block {
 /// Runs the comparison and prints each table as soon as it is complete.
 ///
 /// # Errors
-/// [`Error::Failed`] if a run failed; [`Error::Usage`] if a policy or so many workers cannot be used; that or [`Error::Output`] if a file cannot be written.
+/// [`Error::Failed`] if a run failed; [`Error::Usage`] if a policy or so many workers cannot be used; that or
+/// [`Error::Output`] if a file cannot be written.
 pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workers = args.workers.unwrap_or_else(default_workers);
     let time_limit = Duration::from_secs(args.time_limit as u64);

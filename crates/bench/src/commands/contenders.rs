@@ -10,8 +10,8 @@ pub(super) fn contenders(flags: &[Contenders]) -> Vec<Contender> {
     flags.iter().flat_map(|Contenders(some)| some).cloned().collect()
 }
 
-/// Makes every policy part of its run's description: `QUADRILLE_POLICY` for runs of quadrille that name none. So a run is what its report says, and whatever
-/// is wrong with a policy is said before the first one.
+/// Makes every policy part of its run's description: `QUADRILLE_POLICY` for runs of quadrille that name none. So a run
+/// is what its report says, and whatever is wrong with a policy is said before the first one.
 ///
 /// # Errors
 /// [`Error::Usage`] if the variable is needed and cannot be read, or if a policy does not fit this machine.

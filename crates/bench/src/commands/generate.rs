@@ -10,7 +10,8 @@ use crate::process::allow_files;
 /// Descriptors besides the connections.
 const OTHER_FDS: u64 = 64;
 
-/// Carries the order in `json` out. If that fails, the last line says why, as an [`Outcome`], and the server's process passes it on.
+/// Carries the order in `json` out. If that fails, the last line says why, as an [`Outcome`], and the server's process
+/// passes it on.
 ///
 /// # Errors
 /// [`Error::Usage`] if it is none; [`Error::Failed`] if the reason has been said.

@@ -1,9 +1,10 @@
 //! In which order the rows of a workload run in a repetition.
 //!
-//! A run finds caches, clock and host as the one before has left them. Were the order always the same, each row would follow the same neighbour, and what
-//! that leaves behind would be part of its figure. A row therefore has another place in each repetition, and another neighbour: E. J. Williams's designs (1949),
-//! in which over `rows` repetitions (with an odd number of rows twice as many) each row follows each other equally often. Drawn lots would come near to that
-//! only with more repetitions than there are: of two rows one would often come first in six of seven.
+//! A run finds caches, clock and host as the one before has left them. Were the order always the same, each row would
+//! follow the same neighbour, and what that leaves behind would be part of its figure. A row therefore has another
+//! place in each repetition, and another neighbour: E. J. Williams's designs (1949), in which over `rows` repetitions
+//! (with an odd number of rows twice as many) each row follows each other equally often. Drawn lots would come near to
+//! that only with more repetitions than there are: of two rows one would often come first in six of seven.
 
 /// The order of `rows` rows in the repetition with this number, from 0 on.
 pub(super) fn order(rows: usize, repetition: usize) -> Vec<usize> {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::Error;
 
-/// A file that can be written, and has not been touched. An hour of runs is a high price for a path that cannot be written, so it is opened before the
-/// first one; what an earlier command has left in it stays until there is something to put in its place.
+/// A file that can be written, and has not been touched. An hour of runs is a high price for a path that cannot be
+/// written, so it is opened before the first one; what an earlier command has left in it stays until there is something
+/// to put in its place.
 #[derive(Debug)]
 pub(super) struct OutFile {
     path: PathBuf,
@@ -20,7 +21,8 @@ impl OutFile {
     /// Opens it, and makes it if it is not there.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it cannot be written, or is the file that the command's own output goes to (`--json /dev/stdout > FILE`), which would be cut off.
+    /// [`Error::Usage`] if it cannot be written, or is the file that the command's own output goes to
+    /// (`--json /dev/stdout > FILE`), which would be cut off.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let file = Self::open_any(path)?;
         let own = fs::metadata("/dev/stdout")

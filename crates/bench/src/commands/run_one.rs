@@ -16,7 +16,8 @@ const OTHER_FDS: u64 = 64;
 /// Runs the description in `json`.
 ///
 /// # Errors
-/// [`Error::Usage`] if it is none, or asks for what cannot be run; [`Error::Failed`] if the result is wrong, or there is none.
+/// [`Error::Usage`] if it is none, or asks for what cannot be run; [`Error::Failed`] if the result is wrong, or there
+/// is none.
 pub fn run(json: &str, allocator: Allocator, out: &mut dyn Write) -> Result<(), Error> {
     let spec: Spec =
         serde_json::from_str(json).map_err(|error| Error::Usage(format!("bad run description: {error}")))?;

@@ -13,8 +13,8 @@ use crate::table::thousands;
 /// Runs the simulation and prints what it has come to.
 ///
 /// # Errors
-/// [`Error::Usage`] for a workload or configuration that cannot be simulated; that or [`Error::Output`] if a file cannot be written; [`Error::Failed`] if tasks
-/// wait for each other for ever.
+/// [`Error::Usage`] for a workload or configuration that cannot be simulated; that or [`Error::Output`] if a file
+/// cannot be written; [`Error::Failed`] if tasks wait for each other for ever.
 pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workload = parse_workload(&args.workload).map_err(Error::Usage)?;
     if args.limit == Nanos(0) {

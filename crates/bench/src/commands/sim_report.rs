@@ -18,11 +18,12 @@ use crate::cli::SimReportArgs;
 
 /// Simulates the rows asked for, prints each as soon as it is there, and writes plots and JSON.
 ///
-/// A missed claim is a result, not a failure. With `--check` it is one, if the claim is known to be met, and so is the reverse.
+/// A missed claim is a result, not a failure. With `--check` it is one, if the claim is known to be met, and so is the
+/// reverse.
 ///
 /// # Errors
-/// [`Error::Usage`] if a row cannot be simulated; that or [`Error::Output`] if a file cannot be written; [`Error::Failed`] if `--check` finds a row that
-/// differs.
+/// [`Error::Usage`] if a row cannot be simulated; that or [`Error::Output`] if a file cannot be written;
+/// [`Error::Failed`] if `--check` finds a row that differs.
 pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let figures = if args.rows.is_empty() {
         published::figures()

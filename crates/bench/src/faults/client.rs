@@ -15,8 +15,8 @@ use crate::generate::{GET, is_echo, is_greeting};
 use crate::workloads::random::Random;
 use crate::workloads::serve::GREETING;
 
-/// Room for what a slow reader has not read, in bytes; the kernel doubles it. Set before the connection is made: room that shrinks
-/// below the window that was offered makes the kernel drop data and wait, doubling, for a minute and more.
+/// Room for what a slow reader has not read, in bytes; the kernel doubles it. Set before the connection is made: room
+/// that shrinks below the window that was offered makes the kernel drop data and wait, doubling, for a minute and more.
 const LITTLE_ROOM: usize = 16_384;
 
 /// How long a port that is not free again is waited for at a time.

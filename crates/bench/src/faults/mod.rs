@@ -1,12 +1,13 @@
 //! Servers under faults: connections that break off, in every way that a client has, beside some that behave.
 //!
-//! The command's process runs an echo server and an HTTP server on quadrille ([`server`]). Another process ([`load`]) has a number of
-//! connections at any time; what each of them does ([`script`]) comes from a seed: it behaves, resets, half-closes, reads slowly, writes a few bytes
-//! at a time, goes away with bytes on their way, goes away at once, or sends what is no HTTP ([`client`]).
+//! The command's process runs an echo server and an HTTP server on quadrille ([`server`]). Another process ([`load`])
+//! has a number of connections at any time; what each of them does ([`script`]) comes from a seed: it behaves, resets,
+//! half-closes, reads slowly, writes a few bytes at a time, goes away with bytes on their way, goes away at once, or
+//! sends what is no HTTP ([`client`]).
 //!
-//! What is asked ([`verdict`]): whenever all connections are gone, no task of the server lives that did not before the first of them, no
-//! descriptor is open that was not; memory does not grow from the first fifth of the time to its end; no task panicked; and who behaved
-//! got every byte that it was owed, and no other.
+//! What is asked ([`verdict`]): whenever all connections are gone, no task of the server lives that did not before the
+//! first of them, no descriptor is open that was not; memory does not grow from the first fifth of the time to its end;
+//! no task panicked; and who behaved got every byte that it was owed, and no other.
 //!
 //! ```text
 //!  server's process                           the load, `quadrille fault-load`
@@ -28,8 +29,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A connection over which nothing moves for so long, though something should, hangs; so does a task that lives on for so long. What hangs
-/// does so for ever, but beside work of a higher priority a server may have hundredths of a processor for a minute.
+/// A connection over which nothing moves for so long, though something should, hangs; so does a task that lives on for
+/// so long. What hangs does so for ever, but beside work of a higher priority a server may have hundredths of a
+/// processor for a minute.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The share of the time after which memory is looked at for the first time.

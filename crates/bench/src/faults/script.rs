@@ -86,8 +86,8 @@ impl Part {
         if self.http { "http" } else { "echo" }
     }
 
-    /// Whether the server owes it every byte of every answer. Not to an HTTP client that closes its half: servers may take that for a
-    /// client that is gone, and hyper does.
+    /// Whether the server owes it every byte of every answer. Not to an HTTP client that closes its half: servers may
+    /// take that for a client that is gone, and hyper does.
     #[must_use]
     pub fn is_owed_all(self) -> bool {
         match self.manner {

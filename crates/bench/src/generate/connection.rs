@@ -119,10 +119,12 @@ impl Connection {
     }
 }
 
-/// Whether a send buffer of `room` bytes takes a message of up to `message_max` bytes at once, as each request has to be.
+/// Whether a send buffer of `room` bytes takes a message of up to `message_max` bytes at once, as each request has to
+/// be.
 ///
-/// Linux keeps its own records of a message in the same room and so makes it twice as large as was asked for, up to `net.core.wmem_max`, which it does not
-/// say. Twice the longest message is enough: 65,587 bytes go into 68,000 but not into 65,536.
+/// Linux keeps its own records of a message in the same room and so makes it twice as large as was asked for, up to
+/// `net.core.wmem_max`, which it does not say. Twice the longest message is enough: 65,587 bytes go into 68,000 but not
+/// into 65,536.
 fn check_room(room: usize, message_max: usize) -> io::Result<()> {
     if room >= 2 * message_max {
         return Ok(());

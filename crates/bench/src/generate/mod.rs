@@ -1,11 +1,13 @@
 //! The load generator of the server rows: a process of its own, one thread, one epoll.
 //!
-//! It opens all connections, then sends for a while unmeasured, says `begin` and waits for a line, so that the server's process can
-//! start its meter; sends for the time that counts, and prints what it saw as one line of JSON. Two ways to send:
+//! It opens all connections, then sends for a while unmeasured, says `begin` and waits for a line, so that the server's
+//! process can start its meter; sends for the time that counts, and prints what it saw as one line of JSON. Two ways to
+//! send:
 //!
 //! - **closed**: each connection sends again as soon as it is answered; asks how many requests a server can answer;
-//! - **open**: requests are due at a given rate, independently of each other and of the answers. One that is due while all connections wait goes out
-//!   with the next that is free, and its latency counts from when it was due (no coordinated omission).
+//! - **open**: requests are due at a given rate, independently of each other and of the answers. One that is due while
+//!   all connections wait goes out with the next that is free, and its latency counts from when it was due (no
+//!   coordinated omission).
 //!
 //! Both phases end when every request is answered. Every answer is checked to the last byte.
 
@@ -65,8 +67,8 @@ pub struct Seen {
 /// Carries an order out, talking to the server's process through `input` and `output`.
 ///
 /// # Errors
-/// [`Stop::Failed`]: what the kernel refused, what answer was wrong, or that none came. [`Stop::Unsupported`] if the kernel's limits are too low for such
-/// requests.
+/// [`Stop::Failed`]: what the kernel refused, what answer was wrong, or that none came. [`Stop::Unsupported`] if the
+/// kernel's limits are too low for such requests.
 pub fn run(order: &Order, input: &mut dyn BufRead, output: &mut dyn Write) -> Result<(), Stop> {
     let say = |error: io::Error| Stop::failed(format!("cannot talk to the server's process: {error}"));
     let mut generator = Generator::connect(order).map_err(|error| match error.kind() {
@@ -90,7 +92,8 @@ pub fn run(order: &Order, input: &mut dyn BufRead, output: &mut dyn Write) -> Re
 struct Generator {
     epoll: rustix::fd::OwnedFd,
     connections: Vec<Connection>,
-    /// In the order in which they became free: the one that has rested longest sends next, so that a rate comes over all of them.
+    /// In the order in which they became free: the one that has rested longest sends next, so that a rate comes over
+    /// all of them.
     free: VecDeque<usize>,
     serve: Serve,
     random: Random,

@@ -65,7 +65,8 @@ impl Script {
     }
 }
 
-/// Whether all of a file server's answer has come. What follows its length is compared when all is there: long ones come in many pieces.
+/// Whether all of a file server's answer has come. What follows its length is compared when all is there: long ones
+/// come in many pieces.
 fn is_file_answer(bytes: &[u8], expected: &[u8]) -> Result<bool, String> {
     let begin = bytes.len().min(tbench::NUMBER);
     if bytes.len() < expected.len() && bytes[..begin] == expected[..begin] {

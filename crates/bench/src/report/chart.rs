@@ -10,7 +10,8 @@ use crate::table::figure;
 /// Width of a bar's coordinates; stretched to the width of the page.
 const WIDTH: f64 = 1000.0;
 
-/// A bar longer than this many times the base is cut off, and says so: one slow peer would make all others invisible. A base of 0 cuts nothing off.
+/// A bar longer than this many times the base is cut off, and says so: one slow peer would make all others invisible. A
+/// base of 0 cuts nothing off.
 const CUT: f64 = 4.0;
 
 /// Bars for the rows of a section, with the unit `unit`; `base` names whom ratios are to.
@@ -99,7 +100,8 @@ fn bar(out: &mut String, row: &Summary, base: Option<&str>, unit: &str, scale: &
     out.push_str("</div>\n");
 }
 
-/// The bar up to the median, the span of all repetitions, a tick for each, the base's median, and the cut with what lies beyond.
+/// The bar up to the median, the span of all repetitions, a tick for each, the base's median, and the cut with what
+/// lies beyond.
 fn marks(out: &mut String, row: &Summary, unit: &str, scale: &Scale) {
     let Some(spread) = row.figure else { return };
     let (median, min, max) = (scale.x(spread.median), scale.x(spread.min), scale.x(spread.max));

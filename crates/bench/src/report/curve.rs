@@ -27,7 +27,8 @@ pub(super) fn figures(sections: &[Section]) -> Vec<(&'static str, Vec<&Section>)
     figures
 }
 
-/// The tables of a load curve: one a figure with a row a runtime and a column a load, and the ratio to the base at the highest; the moves in one.
+/// The tables of a load curve: one a figure with a row a runtime and a column a load, and the ratio to the base at the
+/// highest; the moves in one.
 #[must_use]
 pub fn curve_tables(sections: &[Section]) -> Vec<(String, Table)> {
     let (moves, others): (Vec<_>, Vec<_>) = figures(sections).into_iter().partition(|(metric, _)| is_moves(metric));
@@ -307,7 +308,8 @@ mod tests {
             .collect()
     }
 
-    /// Latencies, and quadrille's moves: for each request one by waking and two by stealing behind the last-level cache.
+    /// Latencies, and quadrille's moves: for each request one by waking and two by stealing behind the last-level
+    /// cache.
     fn counters(runtime: RuntimeName, p50: u64, p99: u64) -> Counters {
         let latencies = [("p50_ns", p50), ("p99_ns", p99)];
         let moves = [

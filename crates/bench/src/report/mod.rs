@@ -168,8 +168,8 @@ pub struct Summary {
     pub cpu_ns_per_op: Option<f64>,
     /// Voluntary context switches an operation, median.
     pub vcsw_per_op: Option<f64>,
-    /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of threads: Go),
-    /// or if that has no figure the first runtime that has one, and tokio with mimalloc if that has one.
+    /// By name of the base: the median of the ratios to its first row within each repetition. Bases are tokio (of
+    /// threads: Go), or if that has no figure the first runtime that has one, and tokio with mimalloc if that has one.
     pub ratios: BTreeMap<String, f64>,
     /// The same with their extremes, and of how many repetitions they are.
     pub ratio_spreads: BTreeMap<String, Ratios>,
@@ -233,7 +233,8 @@ impl Section {
         }
     }
 
-    /// The names of the runtimes that ratios are to; the first is that of the plots. None if the figure is not compared.
+    /// The names of the runtimes that ratios are to; the first is that of the plots. None if the figure is not
+    /// compared.
     #[must_use]
     pub fn bases(&self) -> Vec<String> {
         if !self.is_compared {
@@ -289,7 +290,8 @@ impl Section {
     }
 }
 
-/// Whom ratios are to, among those with a figure: the peer that a user would otherwise take, or else the first; and tokio with mimalloc.
+/// Whom ratios are to, among those with a figure: the peer that a user would otherwise take, or else the first; and
+/// tokio with mimalloc.
 fn bases_of<'a>(specs: impl Iterator<Item = &'a Spec>, body: Body) -> Vec<Contender> {
     let runtimes: Vec<&Contender> = specs.map(|spec| &spec.runtime).collect();
     let named = |name| runtimes.iter().copied().find(|runtime| runtime.name == name);

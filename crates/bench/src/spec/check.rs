@@ -1,5 +1,5 @@
-//! What a description must keep to before it is run. Those of `compare` do by themselves, but for what workers make of a rate; one that is typed by hand may
-//! ask for a tree that never ends, or for a part of nothing.
+//! What a description must keep to before it is run. Those of `compare` do by themselves, but for what workers make of
+//! a rate; one that is typed by hand may ask for a tree that never ends, or for a part of nothing.
 
 use std::time::Duration;
 

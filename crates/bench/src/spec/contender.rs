@@ -1,8 +1,9 @@
 //! Who takes part in a comparison: a runtime by its name, and of quadrille's the policies that it has.
 //!
-//! Typed as `NAME`, or `NAME:POLICY` with the text that `QUADRILLE_POLICY` takes, and written into reports and run descriptions the same way. Several of
-//! them are separated by commas, as settings are: an item with a `=` and no `:` before it is a setting of the policy on its left, since no name of a runtime
-//! has a `=`. So `quadrille,quadrille:groups=on,filter=on,tokio` are three.
+//! Typed as `NAME`, or `NAME:POLICY` with the text that `QUADRILLE_POLICY` takes, and written into reports and run
+//! descriptions the same way. Several of them are separated by commas, as settings are: an item with a `=` and no `:`
+//! before it is a setting of the policy on its left, since no name of a runtime has a `=`. So
+//! `quadrille,quadrille:groups=on,filter=on,tokio` are three.
 
 use std::fmt;
 use std::str::FromStr;

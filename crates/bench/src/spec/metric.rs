@@ -16,7 +16,8 @@ pub enum Metric {
     P99,
     /// The latency that one in a thousand exceeds.
     P999,
-    /// The median latency from when the wake-up was due, in nanoseconds, where the others are from when somebody came to it.
+    /// The median latency from when the wake-up was due, in nanoseconds, where the others are from when somebody came
+    /// to it.
     DueP50,
     /// What one of those in a hundred exceeds.
     DueP99,

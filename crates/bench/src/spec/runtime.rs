@@ -38,7 +38,8 @@ pub enum RuntimeName {
     May,
     /// One operating-system thread a task.
     Threads,
-    /// hackbench(8) of rt-tests: the kernel's scheduler, processes or threads of its own; the workload of that name alone.
+    /// hackbench(8) of rt-tests: the kernel's scheduler, processes or threads of its own; the workload of that name
+    /// alone.
     Hackbench,
     /// The bare work in one thread, without a runtime: the floor.
     None,

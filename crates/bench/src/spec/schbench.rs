@@ -15,7 +15,8 @@ pub struct Schbench {
     pub workers: usize,
     /// Work for each wake-up, in microseconds.
     pub work_us: u64,
-    /// Time between two wake-ups of all on average, in microseconds: half to one and a half times as long; 0 is the closed loop.
+    /// Time between two wake-ups of all on average, in microseconds: half to one and a half times as long; 0 is the
+    /// closed loop.
     pub tick_us: u64,
     /// Wake-ups a worker.
     pub rounds: usize,

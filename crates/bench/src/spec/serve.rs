@@ -27,7 +27,8 @@ pub struct Serve {
     pub connections: usize,
     /// Bytes of an echo, no more than 4096; the other services have messages of their own.
     pub size: usize,
-    /// Requests a second that are due, whatever the server does; 0 is the closed loop, which sends as soon as it is answered.
+    /// Requests a second that are due, whatever the server does; 0 is the closed loop, which sends as soon as it is
+    /// answered.
     pub rate: u32,
     /// Whether a task of the server spins 20 ms every 100 ms.
     pub spinner: bool,

@@ -67,12 +67,14 @@ pub enum Workload {
         /// Tasks spawned before the thread waits; the last of them unparks it.
         batch: usize,
     },
-    /// Trivial tasks, each of which a thread that is no worker spawns and waits for as its runtime says; an operation is a task.
+    /// Trivial tasks, each of which a thread that is no worker spawns and waits for as its runtime says; an operation
+    /// is a task.
     BlockOn {
         /// Tasks.
         tasks: usize,
     },
-    /// Tasks each of which has the threads for blocking work run closures, one after another; an operation is a closure.
+    /// Tasks each of which has the threads for blocking work run closures, one after another; an operation is a
+    /// closure.
     Blocking {
         /// Tasks.
         tasks: usize,
@@ -97,7 +99,8 @@ pub enum Workload {
         /// How often the whole is done.
         rounds: usize,
     },
-    /// Pairs of tasks that pass a number there and back through two channels of capacity 1; an operation is a round trip.
+    /// Pairs of tasks that pass a number there and back through two channels of capacity 1; an operation is a round
+    /// trip.
     PingPong {
         /// Pairs.
         pairs: usize,
@@ -202,7 +205,8 @@ pub enum Workload {
     },
     /// A server and its load, from another process; an operation is a request.
     Serve(Serve),
-    /// A TCP echo server whose clients, in another process, are connected and say nothing; an operation is a connection.
+    /// A TCP echo server whose clients, in another process, are connected and say nothing; an operation is a
+    /// connection.
     Idle {
         /// Connections.
         connections: usize,
@@ -229,8 +233,8 @@ impl Workload {
         }
     }
 
-    /// Whether it allocates at least once an operation, of those that do not compute most of the time: then the allocator decides, too. A round
-    /// trip over async-channel allocates twice, an answer of hyper's five times.
+    /// Whether it allocates at least once an operation, of those that do not compute most of the time: then the
+    /// allocator decides, too. A round trip over async-channel allocates twice, an answer of hyper's five times.
     #[must_use]
     pub fn allocates(&self) -> bool {
         match self {

@@ -1,8 +1,10 @@
-//! The bare work of a workload, on one thread, without any runtime: the floor under every row, but for those of servers.
+//! The bare work of a workload, on one thread, without any runtime: the floor under every row, but for those of
+//! servers.
 //!
-//! What must be done whoever schedules: a task is a future in a box that is polled once, a message is copied into a ring and
-//! out of it, a yield is a pass through a queue, a sleep is an entry of a heap, a server of streams a loop around one epoll. fib and skynet are
-//! plain recursion, without a box for each call. Where tasks wait for more than each other, the time, and such clients, there is no floor.
+//! What must be done whoever schedules: a task is a future in a box that is polled once, a message is copied into a
+//! ring and out of it, a yield is a pass through a queue, a sleep is an entry of a heap, a server of streams a loop
+//! around one epoll. fib and skynet are plain recursion, without a box for each call. Where tasks wait for more than
+//! each other, the time, and such clients, there is no floor.
 
 use std::collections::VecDeque;
 use std::future::Future;

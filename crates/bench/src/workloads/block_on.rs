@@ -1,8 +1,8 @@
 //! block_on: a thread that is no worker spawns a task, and blocks until that is done, again and again.
 //!
-//! What a program pays that is not asynchronous itself and asks one that is, and the main function of one that awaits its tasks: the way into
-//! a runtime and back, each end as its runtime's documentation says. Of `spawn_remote1` the way back is the workload's own. Verified by the sum of
-//! the results.
+//! What a program pays that is not asynchronous itself and asks one that is, and the main function of one that awaits
+//! its tasks: the way into a runtime and back, each end as its runtime's documentation says. Of `spawn_remote1` the way
+//! back is the workload's own. Verified by the sum of the results.
 
 use super::spawn_join::check;
 use crate::adapters::Runtime;

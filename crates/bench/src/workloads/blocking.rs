@@ -1,7 +1,7 @@
 //! blocking: tasks that have closures run where blocking is allowed, one after another.
 //!
-//! What an operation on a file or a call into a library that may block costs beside itself: the way to a thread of the pool and back. The closures do nothing. Verified
-//! by the sum of the results.
+//! What an operation on a file or a call into a library that may block costs beside itself: the way to a thread of the
+//! pool and back. The closures do nothing. Verified by the sum of the results.
 
 use super::spawn_join::check;
 use crate::adapters::Runtime;

@@ -1,7 +1,7 @@
 //! broadcast: one task sends numbers to all others, and lets them run after each batch.
 //!
-//! A chat room, or a feed that everybody has subscribed to. The sender waits while so many messages are on their way that one could be
-//! lost. Verified by the sum that each receiver has.
+//! A chat room, or a feed that everybody has subscribed to. The sender waits while so many messages are on their way
+//! that one could be lost. Verified by the sum that each receiver has.
 
 use crate::adapters::broadcast::Broadcast;
 use crate::meter::Meter;

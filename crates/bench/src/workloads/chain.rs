@@ -1,7 +1,8 @@
 //! chain: each task spawns the next and ends; the last one reports.
 //!
-//! What a hand-over by spawning costs. There is never more than one task ready, so a scheduler that wakes a second worker for
-//! each link pays for nothing. Verified by the number that the links count up. After tokio's benchmark `chained_spawn`.
+//! What a hand-over by spawning costs. There is never more than one task ready, so a scheduler that wakes a second
+//! worker for each link pays for nothing. Verified by the number that the links count up. After tokio's benchmark
+//! `chained_spawn`.
 
 use std::future::Future;
 

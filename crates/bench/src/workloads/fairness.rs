@@ -2,8 +2,8 @@
 //!
 //! The figure is the longest single wait, not a mean: a scheduler that starves one task looks well in every average.
 //!
-//! - **spin**: a task wakes some tasks, which are then in whatever place is nearest to it, and spins without yielding. With
-//!   yielders, every other worker has work of its own all the while, so it must look beyond that.
+//! - **spin**: a task wakes some tasks, which are then in whatever place is nearest to it, and spins without yielding.
+//!   With yielders, every other worker has work of its own all the while, so it must look beyond that.
 //! - **closed**: a few tasks work and queue again at once, through a yield, or as in schbench through a message to a
 //!   messenger and its answer. Somebody is always ready; nobody may be passed over for long.
 

@@ -1,7 +1,7 @@
 //! fib: Fibonacci numbers by fork and join, the usual test of fine-grained parallelism.
 //!
-//! Each call above the leaves spawns one of its two calls, does the other itself, and joins. What is measured is the task:
-//! there is no work in it. Verified by the number that comes out.
+//! Each call above the leaves spawns one of its two calls, does the other itself, and joins. What is measured is the
+//! task: there is no work in it. Verified by the number that comes out.
 
 use std::future::Future;
 use std::pin::Pin;

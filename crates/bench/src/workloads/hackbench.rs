@@ -1,7 +1,7 @@
 //! hackbench: groups of senders and receivers, every sender to every receiver of its group.
 //!
-//! As in the program, `fds` senders and `fds` receivers make a group, and each receiver has one wire that all senders of
-//! its group write to. A sender writes, `loops` times, one message to each receiver in turn; a receiver reads
+//! As in the program, `fds` senders and `fds` receivers make a group, and each receiver has one wire that all senders
+//! of its group write to. A sender writes, `loops` times, one message to each receiver in turn; a receiver reads
 //! `fds * loops` messages one at a time. Time runs from the start signal, which everybody waits for, to the last join.
 //!
 //! In process the wire is a bounded channel. Its default bound is what a pipe of 64 KiB holds: 655 messages of 100

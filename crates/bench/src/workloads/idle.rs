@@ -1,10 +1,10 @@
 //! idle: a TCP echo server whose clients, in a process of their own, are connected and say nothing.
 //!
-//! Each connection has been echoed once, so its task has run and waits for the next request. Two figures: the resident memory
-//! of the server, as it is then less what it was before the first connection, a connection; and how often its threads have blocked
-//! while nothing came, which is how often they were woken. Counting begins when they have come to rest, and leaves out the thread
-//! that counts. There is no warm-up: a server's first connections are the question. Verified by the clients: afterwards each
-//! connection is echoed again.
+//! Each connection has been echoed once, so its task has run and waits for the next request. Two figures: the resident
+//! memory of the server, as it is then less what it was before the first connection, a connection; and how often its
+//! threads have blocked while nothing came, which is how often they were woken. Counting begins when they have come to
+//! rest, and leaves out the thread that counts. There is no warm-up: a server's first connections are the question.
+//! Verified by the clients: afterwards each connection is echoed again.
 
 use std::thread;
 use std::time::Duration;

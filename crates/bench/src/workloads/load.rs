@@ -1,9 +1,10 @@
 //! load: requests that come at a given rate, whether or not the last ones are answered; how long each takes.
 //!
-//! An open loop: a thread of its own spawns a task for each request at the time that a schedule says, and if it is late it catches
-//! up. A request's latency counts from its place in the schedule, so a runtime that delays the generator, or the requests behind a
-//! slow one, does not hide it (coordinated omission). Requests come independently of each other (exponential gaps, a fixed seed, so the same
-//! for every runtime); the full load is what the workers could do if they did nothing else: one request a worker and `work_us`.
+//! An open loop: a thread of its own spawns a task for each request at the time that a schedule says, and if it is late
+//! it catches up. A request's latency counts from its place in the schedule, so a runtime that delays the generator, or
+//! the requests behind a slow one, does not hide it (coordinated omission). Requests come independently of each other
+//! (exponential gaps, a fixed seed, so the same for every runtime); the full load is what the workers could do if they
+//! did nothing else: one request a worker and `work_us`.
 //!
 //! Verified: every request ran once.
 

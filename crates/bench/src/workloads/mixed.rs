@@ -1,8 +1,8 @@
 //! mixed: tasks that compute in long pieces beside pairs that exchange messages.
 //!
-//! A service that answers small requests while it also does something heavy. The heavy tasks yield after each piece, as well
-//! behaved ones do; the figure is how long a round trip of a pair takes in between. Verified: the number that goes there and back
-//! counts the round trips, and no heavy task was passed over while the pairs talked.
+//! A service that answers small requests while it also does something heavy. The heavy tasks yield after each piece, as
+//! well behaved ones do; the figure is how long a round trip of a pair takes in between. Verified: the number that goes
+//! there and back counts the round trips, and no heavy task was passed over while the pairs talked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use crate::workloads::gate::{Gate, gate};
 use crate::workloads::ping_pong::{check, pong};
 use crate::workloads::samples::Samples;
 
-/// A heavy task that did nothing while the pairs talked for so many times as long as a piece of each heavy task takes has been passed over. With
-/// less the pairs may be done before it was its turn.
+/// A heavy task that did nothing while the pairs talked for so many times as long as a piece of each heavy task takes
+/// has been passed over. With less the pairs may be done before it was its turn.
 const TURNS: u32 = 100;
 
 /// Runs it once: `pairs` pairs of `round_trips` each, beside `heavy` tasks with pieces of `piece`.

@@ -1,8 +1,9 @@
 //! The workloads: each written once, generic over the runtime and the channel, each verifying its result.
 //!
 //! A workload's function runs inside a task, sets everything up, measures its timed part with a
-//! [`Meter`](crate::meter::Meter) and returns the figures, or a [`Stop`](crate::outcome::Stop) that says what was wrong.
-//! Workloads of threads ([`threads`]) do the same in blocking style. All follow the programs they are named after, so that their results compare.
+//! [`Meter`](crate::meter::Meter) and returns the figures, or a [`Stop`](crate::outcome::Stop) that says what was
+//! wrong. Workloads of threads ([`threads`]) do the same in blocking style. All follow the programs they are named
+//! after, so that their results compare.
 
 pub mod bare;
 pub mod block_on;

@@ -1,9 +1,11 @@
 //! numa: four tasks on one cache line, two read one word of it, two write the other.
 //!
-//! After the program with which Barry Song measured clusters that share a cache: it is slow where the four run far from each other. His loops
-//! are deleted by an optimiser, so here the words are atomic, read and written relaxed, without a locked operation. A task yields now and then, so
-//! that all take part where there are fewer workers. An operation is one turn of one task's loop. Verified: each writer adds one to the readers' word when it
-//! has done its turns, so the readers' sums lie between what they are without and with all of that, and in the end both words are what so many writers leave.
+//! After the program with which Barry Song measured clusters that share a cache: it is slow where the four run far from
+//! each other. His loops are deleted by an optimiser, so here the words are atomic, read and written relaxed, without a
+//! locked operation. A task yields now and then, so that all take part where there are fewer workers. An operation is
+//! one turn of one task's loop. Verified: each writer adds one to the readers' word when it has done its turns, so the
+//! readers' sums lie between what they are without and with all of that, and in the end both words are what so many
+//! writers leave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,7 @@
 //! pipe: two tasks pass a number there and back through two pipes.
 //!
-//! perf's `bench sched pipe`: every message is a system call, and a wake-up through the reactor. Verified: the partner adds one on
-//! each pass.
+//! perf's `bench sched pipe`: every message is a system call, and a wake-up through the reactor. Verified: the partner
+//! adds one on each pass.
 
 use crate::adapters::{Streams, stream_failed};
 use crate::meter::Meter;

@@ -1,19 +1,21 @@
 //! schbench: messengers wake workers, which work a little; how long it takes from the wake-up until a worker runs.
 //!
-//! - **tick**: every tick each messenger takes one time stamp and wakes all its workers, as in schbench before 2023; so the
-//!   latency includes the wake loop. A tick there is always as long, and whether the messengers' bursts meet always, never or now and
-//!   then is left to chance, on which the quantiles depend more than on who runs them. Here a tick takes half to one and a half times its
-//!   length, drawn evenly from a fixed seed, the same for every runtime; so they meet as often in each run.
-//!   When ticks are due stands before the first one: who comes late to one, by its timer or because a worker still had the last wake-up, makes up for
-//!   it, so that the load is the same for every runtime.
-//!   The stamp leaves out for how long the messenger itself waited behind other work, so that a scheduler looks the better the later it runs one. From
-//!   when its tick was due the same is counted again, the messenger's wait and the timer's lateness included.
-//! - **closed**: each worker asks its messenger, which answers at once with a time stamp. Always somebody is ready; in a queue that
-//!   is first in, first out every wait would be that of a full round.
+//! - **tick**: every tick each messenger takes one time stamp and wakes all its workers, as in schbench before 2023; so
+//!   the latency includes the wake loop. A tick there is always as long, and whether the messengers' bursts meet
+//!   always, never or now and then is left to chance, on which the quantiles depend more than on who runs them. Here a
+//!   tick takes half to one and a half times its length, drawn evenly from a fixed seed, the same for every runtime; so
+//!   they meet as often in each run. When ticks are due stands before the first one: who comes late to one, by its
+//!   timer or because a worker still had the last wake-up, makes up for it, so that the load is the same for every
+//!   runtime. The stamp leaves out for how long the messenger itself waited behind other work, so that a scheduler
+//!   looks the better the later it runs one. From when its tick was due the same is counted again, the messenger's wait
+//!   and the timer's lateness included.
+//! - **closed**: each worker asks its messenger, which answers at once with a time stamp. Always somebody is ready; in
+//!   a queue that is first in, first out every wait would be that of a full round.
 //!
 //! What schbench does since then, requests that sleep and compute, is [`schbench_requests`](super::schbench_requests).
 //!
-//! schbench has processors that are pre-empted; here nobody is, so the work is short (20 us). Verified by the number of wake-ups.
+//! schbench has processors that are pre-empted; here nobody is, so the work is short (20 us). Verified by the number of
+//! wake-ups.
 
 use std::time::{Duration, Instant};
 
@@ -228,7 +230,8 @@ pub(super) mod tests {
         rounds: 5,
     };
 
-    /// What the first messenger of [`TICKS`] has sent is due as its ticks follow each other, however late each wake-up was.
+    /// What the first messenger of [`TICKS`] has sent is due as its ticks follow each other, however late each wake-up
+    /// was.
     pub(in crate::workloads) fn check_schedule(wake_ups: &[WakeUp]) {
         assert_eq!(wake_ups.len(), TICKS.rounds);
         let dues: Vec<Instant> = wake_ups.iter().filter_map(|wake_up| wake_up.due).collect();

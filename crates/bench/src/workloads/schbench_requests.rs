@@ -1,11 +1,12 @@
 //! schbench as it is since 2023: workers that ask their messenger, and then serve a request of their own.
 //!
-//! A worker for each worker of the runtime posts to the one messenger, which answers at once with a time stamp; how long it takes until the worker runs is its
-//! wake-up latency. Then its request begins: it sleeps for 100 us, as if for the network, multiplies matrices that fill 256 KiB five times, and asks again. The
-//! second latency is that of a request.
+//! A worker for each worker of the runtime posts to the one messenger, which answers at once with a time stamp; how
+//! long it takes until the worker runs is its wake-up latency. Then its request begins: it sleeps for 100 us, as if for
+//! the network, multiplies matrices that fill 256 KiB five times, and asks again. The second latency is that of a
+//! request.
 //!
-//! Of schbench's lock for each processor there is none here (its `-L`): it shows who is pre-empted while he computes, and no task is. Verified by the number of
-//! requests, and by the sum of the products.
+//! Of schbench's lock for each processor there is none here (its `-L`): it shows who is pre-empted while he computes,
+//! and no task is. Verified by the number of requests, and by the sum of the products.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -61,7 +62,8 @@ impl Matrices {
         }
     }
 
-    /// The sum of the product's numbers, and what it must be: the sum of a column of the one times that of the row of the other that it meets.
+    /// The sum of the product's numbers, and what it must be: the sum of a column of the one times that of the row of
+    /// the other that it meets.
     fn sums(&self) -> (u64, u64) {
         let column = |index| self.a.iter().skip(index).step_by(self.side).sum::<u64>();
         let row = |index| self.b[index * self.side..][..self.side].iter().sum::<u64>();

@@ -1,12 +1,13 @@
 //! rr_tcp, rr_udp, tbench and http: a server on the runtime, and a load generator in a process of its own.
 //!
-//! - **rr**: netperf's TCP_RR and UDP_RR with many connections: 64 bytes there and back, one request of each on its way.
+//! - **rr**: netperf's TCP_RR and UDP_RR with many connections: 64 bytes there and back, one request of each on its
+//!   way.
 //! - **tbench**: requests and answers of a file server, of mixed sizes; see [`tbench`](super::tbench).
 //! - **http**: a greeting over HTTP/1.1, by hyper where a runtime has it, by Go's net/http.
 //!
-//! What counts is the server's own process: its processor time a request, its switches; latencies are those that the generator
-//! saw. With `spinner`, one task of the server spins 20 ms every 100 ms without yielding, as a handler does that computes too long.
-//! Verified: every answer, by the generator.
+//! What counts is the server's own process: its processor time a request, its switches; latencies are those that the
+//! generator saw. With `spinner`, one task of the server spins 20 ms every 100 ms without yielding, as a handler does
+//! that computes too long. Verified: every answer, by the generator.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
@@ -34,7 +35,8 @@ const SPIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_mi
 /// Runs it once, on the calling thread: the server on `runtime`, the load from another process.
 ///
 /// # Errors
-/// [`Stop::Unsupported`] if the runtime has no such server, or the kernel's limits are too low for such requests; [`Stop::Failed`] if an answer was wrong or missing.
+/// [`Stop::Unsupported`] if the runtime has no such server, or the kernel's limits are too low for such requests;
+/// [`Stop::Failed`] if an answer was wrong or missing.
 pub fn run<R: Servers>(runtime: R, workers: usize, serve: Serve) -> Result<Measured, Stop> {
     let address = start(runtime, workers, serve.service)?;
     if serve.spinner {
@@ -75,7 +77,8 @@ pub(super) fn without_runtime(counts: &impl Counts, serve: Serve) -> Result<Meas
 /// Lets a generator load the server at `address`, and measures this process meanwhile.
 ///
 /// # Errors
-/// [`Stop::Failed`] if an answer was wrong or missing; [`Stop::Unsupported`] if the kernel's limits are too low for such requests.
+/// [`Stop::Failed`] if an answer was wrong or missing; [`Stop::Unsupported`] if the kernel's limits are too low for
+/// such requests.
 pub(super) fn load(runtime: &impl Counts, address: SocketAddr, serve: Serve) -> Result<Measured, Stop> {
     let mut generator = Peer::start("generate", &Order { address, serve })?;
     generator.expect("begin")?;

@@ -1,9 +1,9 @@
 //! skynet: a tree in which each task but a leaf spawns ten and adds up what they return.
 //!
-//! What a deep fan-out costs: tasks are spawned by tasks all over the machine, most of them wait for others, and a scheduler
-//! that runs the youngest first needs far less memory than one that runs the oldest. A leaf returns its number. Verified by the
-//! sum at the root. After the "skynet 1M" benchmark; that one returns results through channels, this one through joins, where
-//! the runtime has them.
+//! What a deep fan-out costs: tasks are spawned by tasks all over the machine, most of them wait for others, and a
+//! scheduler that runs the youngest first needs far less memory than one that runs the oldest. A leaf returns its
+//! number. Verified by the sum at the root. After the "skynet 1M" benchmark; that one returns results through channels,
+//! this one through joins, where the runtime has them.
 
 use std::future::Future;
 

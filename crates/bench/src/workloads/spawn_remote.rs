@@ -1,4 +1,5 @@
-//! spawn_remote: trivial tasks spawned from a thread that is no worker, in batches; the last task of a batch unparks it.
+//! spawn_remote: trivial tasks spawned from a thread that is no worker, in batches; the last task of a batch unparks
+//! it.
 //!
 //! With batches of 1 (`spawn_remote1`) it is the way into an idle runtime and back: wake a worker, run one task, unpark
 //! the thread. Verified by the number of tasks that ran.

@@ -1,7 +1,8 @@
 //! stream: one long task a worker goes through arrays of its own that no cache holds: copy, scale, add, triad.
 //!
-//! After McCalpin's STREAM. What a scheduler can do here is to leave the tasks alone, one a worker and far from each other; a task yields between two
-//! passes. An operation is a cache line (64 bytes) moved. Verified by the values in the arrays.
+//! After McCalpin's STREAM. What a scheduler can do here is to leave the tasks alone, one a worker and far from each
+//! other; a task yields between two passes. An operation is a cache line (64 bytes) moved. Verified by the values in
+//! the arrays.
 
 use crate::adapters::Runtime;
 use crate::meter::Meter;

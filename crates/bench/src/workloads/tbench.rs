@@ -1,14 +1,16 @@
 //! tbench: what the clients of a file server ask and are answered, over TCP, without the files.
 //!
-//! tbench of the dbench suite replays the operations of a recorded load, each client with a server of its own, of which nothing is left
-//! but a request of the right length and an answer of the right length. So here: a request begins with two numbers of 4 bytes (big-endian),
-//! its own length and that of the answer it wants, both without the first number; the answer begins with its length. A client sends the next
-//! request when it has been answered. The lengths are those of tbench; in place of its load file of megabytes stands a table of 100 operations,
-//! in the proportions of the one that dbench comes with, which every client goes through again and again, each from another place.
+//! tbench of the dbench suite replays the operations of a recorded load, each client with a server of its own, of which
+//! nothing is left but a request of the right length and an answer of the right length. So here: a request begins with
+//! two numbers of 4 bytes (big-endian), its own length and that of the answer it wants, both without the first number;
+//! the answer begins with its length. A client sends the next request when it has been answered. The lengths are those
+//! of tbench; in place of its load file of megabytes stands a table of 100 operations, in the proportions of the one
+//! that dbench comes with, which every client goes through again and again, each from another place.
 //!
-//! Server and clients keep one buffer a connection, in which byte `i` is `i % 251` behind the numbers. A request brings those bytes, and the answer takes
-//! them from the same buffer, so that a byte of a request that went wrong comes back wrong with the next answer that is long enough, unless another request has
-//! come over it before. Verified by the clients: every answer to the last byte.
+//! Server and clients keep one buffer a connection, in which byte `i` is `i % 251` behind the numbers. A request brings
+//! those bytes, and the answer takes them from the same buffer, so that a byte of a request that went wrong comes back
+//! wrong with the next answer that is long enough, unless another request has come over it before. Verified by the
+//! clients: every answer to the last byte.
 
 use std::io;
 

@@ -1,7 +1,9 @@
 //! timers: many tasks that sleep, each a random time again and again; and timeouts that never fire.
 //!
-//! - **timers**: by how much each sleep is late, and what it costs. The times are the same for every runtime: a fixed seed.
-//! - **timeout_drop**: a timer of ten seconds is armed, polled once and dropped, as around every request that is answered in time.
+//! - **timers**: by how much each sleep is late, and what it costs. The times are the same for every runtime: a fixed
+//!   seed.
+//! - **timeout_drop**: a timer of ten seconds is armed, polled once and dropped, as around every request that is
+//!   answered in time.
 //!
 //! Verified: no sleep is early, and none is missing.
 
@@ -20,8 +22,8 @@ use crate::workloads::load::sleep_exactly;
 use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
 
-/// For how long the one thread waits for more sleeps after the first is due. quadrille's workers do as long by default where several share a cache (half of
-/// `Builder::timer_slack`, since one fires for all).
+/// For how long the one thread waits for more sleeps after the first is due. quadrille's workers do as long by default
+/// where several share a cache (half of `Builder::timer_slack`, since one fires for all).
 const SLACK: Duration = Duration::from_micros(45);
 
 /// A deadline that never comes in a run.
@@ -91,8 +93,8 @@ async fn sleeper<R: Runtime>(
     (late, early)
 }
 
-/// The same sleeps out of a heap, in the calling thread, which gets up a slack after the first is due and ends all that are due by then: what they cost
-/// if nothing is scheduled. Who gets up more often is less late for more CPU.
+/// The same sleeps out of a heap, in the calling thread, which gets up a slack after the first is due and ends all that
+/// are due by then: what they cost if nothing is scheduled. Who gets up more often is less late for more CPU.
 ///
 /// # Errors
 /// As [`run`], and [`Stop::Unsupported`] if the kernel does not let a thread sleep exactly.

@@ -2,8 +2,8 @@
 //!
 //! What a pass through the ready queue costs. A scheduler may be fast here by running one task to its end before the
 //! next; so the figure stands beside the counter `first_done_permille`: when the first task was done, in thousandths of
-//! the time of all. A fair scheduler is near 1000, an unfair one near 0. Verified by the number of yields, and by how many tasks were under way together: were
-//! a yield nothing, it would be one a worker.
+//! the time of all. A fair scheduler is near 1000, an unfair one near 0. Verified by the number of yields, and by how
+//! many tasks were under way together: were a yield nothing, it would be one a worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,8 +95,9 @@ pub(super) struct End {
     together: usize,
 }
 
-/// Whether yields have let others run, where there were enough tasks and yields to tell: who runs to its end before the next begins is alone on its worker, and
-/// so `workers` at most are under way together. The first one may end before all have begun, so it is the most of all ends that counts.
+/// Whether yields have let others run, where there were enough tasks and yields to tell: who runs to its end before the
+/// next begins is alone on its worker, and so `workers` at most are under way together. The first one may end before
+/// all have begun, so it is the most of all ends that counts.
 ///
 /// # Errors
 /// [`Stop::Failed`] if they have not.

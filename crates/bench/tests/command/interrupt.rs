@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{program, quadrille};
 
-/// Ends `command` by `signal`, which it must end by. Not SIGINT: a shell without job control has what it starts ignore that.
+/// Ends `command` by `signal`, which it must end by. Not SIGINT: a shell without job control has what it starts ignore
+/// that.
 fn end(command: &mut Child, signal: Signal) {
     kill_process(Pid::from_child(command), signal).unwrap();
     let status = wait_for("the command goes on", || command.try_wait().unwrap());

@@ -27,8 +27,8 @@ fn program(name: &str, script: &str) -> std::path::PathBuf {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let directory = std::env::temp_dir().join(format!("quadrille-{name}-{number}-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    // By another process: had this one the file open, so had what another test starts meanwhile, for a moment, and a file that is open for
-    // writing can't be run.
+    // By another process: had this one the file open, so had what another test starts meanwhile, for a moment, and a
+    // file that is open for writing can't be run.
     let written = Command::new("sh")
         .args(["-c", r#"printf '%s\n' '#!/bin/sh' "$1" >"$0" && chmod 755 "$0""#])
         .arg(directory.join(name))

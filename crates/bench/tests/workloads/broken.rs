@@ -72,7 +72,8 @@ fn a_lost_message_fails_the_run() {
     }
 }
 
-/// tokio, but the third task that is spawned comes to the start and is then passed over until somebody waits for its end.
+/// tokio, but the third task that is spawned comes to the start and is then passed over until somebody waits for its
+/// end.
 #[derive(Clone, Copy, Debug)]
 struct Unfair(Tokio);
 

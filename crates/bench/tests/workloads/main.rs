@@ -259,7 +259,8 @@ fn requests_are_served_and_have_latencies_of_their_own() {
             other => panic!("{}: {other:?}", runtime.name()),
         }
     }
-    // Without may, whose heap is damaged in 1 of some 150 such runs of a debug build ("unaligned tcache chunk"): all tests share this process.
+    // Without may, whose heap is damaged in 1 of some 150 such runs of a debug build ("unaligned tcache chunk"): all
+    // tests share this process.
     let without_may = WITH_THREADS.iter().copied().filter(|name| *name != RuntimeName::May);
     for measured in check_threads(REQUESTS, &without_may.collect::<Vec<_>>(), 24) {
         check_requests(&measured);

@@ -3,8 +3,8 @@
 use super::LlcView;
 use crate::{Nanos, Policy, TaskPolicy, WorkerId, config::Aggregation};
 
-/// Wakers that a worker remembers. A power of two. The size of a table and no constant of the policy: of who is forgotten nothing is
-/// known, as of everybody who begins.
+/// Wakers that a worker remembers. A power of two. The size of a table and no constant of the policy: of who is
+/// forgotten nothing is known, as of everybody who begins.
 const WAKERS: usize = 64;
 
 /// What a waker did in one [`Aggregation::wakees_for`].
@@ -24,11 +24,12 @@ struct Waker {
     since: Nanos,
 }
 
-/// How many different tasks each of the last tasks of a worker has woken: a sender of messages to many is *wide*, and is
-/// no reason for any of them to move.
+/// How many different tasks each of the last tasks of a worker has woken: a sender of messages to many is *wide*, and
+/// is no reason for any of them to move.
 ///
-/// Nothing is concluded until it has made [`Aggregation::known_after`] wakes on a worker for each task that it has woken there: a sender
-/// to many that has just begun, or that another worker has just taken over, looks like one to few, but wakes another one each time.
+/// Nothing is concluded until it has made [`Aggregation::known_after`] wakes on a worker for each task that it has
+/// woken there: a sender to many that has just begun, or that another worker has just taken over, looks like one to
+/// few, but wakes another one each time.
 ///
 /// Approximate on purpose: 64 wakers a worker, 64 wakees a waker by the low bits of their ids.
 ///
@@ -67,8 +68,8 @@ impl Wakees {
         }
     }
 
-    /// Notes that the task `waker` wakes the task `wakee`. Returns how many different ones it has woken of late, that one
-    /// included; `None` while too little of it is known.
+    /// Notes that the task `waker` wakes the task `wakee`. Returns how many different ones it has woken of late, that
+    /// one included; `None` while too little of it is known.
     #[inline]
     pub fn note(&mut self, waker: u64, wakee: u64, now: Nanos) -> Option<u32> {
         #[expect(clippy::cast_possible_truncation, reason = "an index by the low bits")]
@@ -119,8 +120,8 @@ impl Policy {
         task.streak >= self.config.aggregation.pull_after
     }
 
-    /// Whether the one that wakes the task may have it: the waker is known and not wide, its cache is hardly busy, and policy 6 does
-    /// not object.
+    /// Whether the one that wakes the task may have it: the waker is known and not wide, its cache is hardly busy, and
+    /// policy 6 does not object.
     #[inline]
     pub(crate) fn waker_pulls(&self, task: &TaskPolicy, waker: &LlcView, wakees: Option<u32>) -> bool {
         wakees.is_some_and(|wakees| wakees <= self.config.aggregation.wide) && self.has_room(task, waker)
@@ -176,8 +177,8 @@ mod tests {
         assert_eq!(wakees.note(1, 2, at(4_000)), None);
     }
 
-    /// Twenty senders that begin one after the other, or are taken over by one worker after the other, each to the same twenty
-    /// receivers: each of those has been woken from that cache often enough, and none is pulled at any time.
+    /// Twenty senders that begin one after the other, or are taken over by one worker after the other, each to the same
+    /// twenty receivers: each of those has been woken from that cache often enough, and none is pulled at any time.
     #[test]
     fn messages_to_many_pull_none_from_the_first_on() {
         let policy = policy(NODES, "default");
@@ -207,8 +208,8 @@ mod tests {
         assert!(pulled(4) > 1000, "four are few");
     }
 
-    /// In so many of 20,000 runs a sender to so many receivers, drawn for each message, is known as one to up to four before it has
-    /// woken a fifth.
+    /// In so many of 20,000 runs a sender to so many receivers, drawn for each message, is known as one to up to four
+    /// before it has woken a fifth.
     #[test]
     fn a_sender_to_many_at_random_seldom_passes_for_one_to_few() {
         let mut rng = Rng::new(1);

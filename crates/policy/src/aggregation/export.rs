@@ -14,11 +14,13 @@ pub struct LlcView {
     pub util: u16,
     /// Whether it has an idle worker at all.
     pub has_idle: bool,
-    /// Workers awake on its node, about: by the caches that stand for it ([`Plan::about_awake`](crate::Plan::about_awake)).
+    /// Workers awake on its node, about: by the caches that stand for it
+    /// ([`Plan::about_awake`](crate::Plan::about_awake)).
     pub node_running: u32,
 }
 
-/// What is known of a woken task's set and waker. The default says nothing, and is what is told while the policy is off.
+/// What is known of a woken task's set and waker. The default says nothing, and is what is told while the policy is
+/// off.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CouplingView {
     /// The cache that the task's set prefers, unless it is home's.
@@ -73,8 +75,8 @@ impl Policy {
         self.smallest_llc
     }
 
-    /// Whether data of so many bytes fit the smallest last-level cache, as far as a set with such data may prefer one; yes, if its
-    /// size is unknown, or without guards.
+    /// Whether data of so many bytes fit the smallest last-level cache, as far as a set with such data may prefer one;
+    /// yes, if its size is unknown, or without guards.
     #[must_use]
     pub fn fits_cache(&self, bytes: u64) -> bool {
         if !self.config.aggregation.guards {
@@ -86,8 +88,8 @@ impl Policy {
 
     /// Whether a worker that has more queued than it runs next puts the task up for other caches.
     ///
-    /// It does, if another cache is less busy and the task's set prefers another one, or none and nobody is idle here; and
-    /// whatever the set prefers, once the cache is half busy and clearly busier than the least busy one.
+    /// It does, if another cache is less busy and the task's set prefers another one, or none and nobody is idle here;
+    /// and whatever the set prefers, once the cache is half busy and clearly busier than the least busy one.
     #[must_use]
     pub fn exports(&self, view: &ExportView) -> bool {
         match self.config.adversary {
@@ -106,16 +108,16 @@ impl Policy {
         saturated || (!prefers_this && wants_away && least < util)
     }
 
-    /// Whether a thief that has found nothing for so long may look into any queue of another cache; until then it looks at
-    /// what is exported alone.
+    /// Whether a thief that has found nothing for so long may look into any queue of another cache; until then it looks
+    /// at what is exported alone.
     #[inline]
     #[must_use]
     pub fn takes_anything(&self, dry_for: Nanos) -> bool {
         !self.aggregates || dry_for >= self.config.aggregation.force_steal_after
     }
 
-    /// How many tasks that live elsewhere a set's preferred cache pulls in this epoch: as many as run elsewhere, as far as
-    /// the cache is not half busy with them; at least one, so that what runs seldom comes too.
+    /// How many tasks that live elsewhere a set's preferred cache pulls in this epoch: as many as run elsewhere, as far
+    /// as the cache is not half busy with them; at least one, so that what runs seldom comes too.
     #[must_use]
     pub fn pull(&self, view: &PullView<'_>) -> u8 {
         let config = &self.config.aggregation;
@@ -139,8 +141,8 @@ impl Policy {
         u8::try_from(tasks.min(room).max(1)).unwrap_or(u8::MAX)
     }
 
-    /// Whether a cache has room for a task: it has an idle worker and is hardly busy, and if it belongs to another node,
-    /// that tolerates one more (policy 6).
+    /// Whether a cache has room for a task: it has an idle worker and is hardly busy, and if it belongs to another
+    /// node, that tolerates one more (policy 6).
     #[inline]
     pub(crate) fn has_room(&self, task: &TaskPolicy, target: &LlcView) -> bool {
         let config = &self.config.aggregation;

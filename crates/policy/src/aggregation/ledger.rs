@@ -3,7 +3,8 @@
 use super::SetId;
 use crate::Nanos;
 
-/// Entries of a ledger. A power of two. The size of a table and no constant of the policy: what is evicted is told early.
+/// Entries of a ledger. A power of two. The size of a table and no constant of the policy: what is evicted is told
+/// early.
 const LEN: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,8 +35,8 @@ pub struct Share {
 /// For the last eight sets that a worker ran: how often, and for how long.
 ///
 /// No clock is read when tasks switch. A run is counted; when the worker looks at its clock anyway, the time that has
-/// passed is divided among the runs since then ([`Ledger::settle`]). Long runs are timed exactly, because a worker whose
-/// tasks take long looks at the clock after each.
+/// passed is divided among the runs since then ([`Ledger::settle`]). Long runs are timed exactly, because a worker
+/// whose tasks take long looks at the clock after each.
 ///
 /// A set that only its root has run is a single task, which shares nothing: it is never told of.
 ///

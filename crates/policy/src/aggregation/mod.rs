@@ -5,20 +5,20 @@
 //! Chen; Linux 7.2), with what that series learned: it began in the wake path and bounced tasks between caches, and it
 //! piled up sets that were larger than a cache.
 //!
-//! 1. *Where a set runs* is summed a cache: by each worker for itself ([`Ledger`]), told to others once an epoch, and halved
-//!    each epoch.
-//! 2. *What it prefers* ([`SetPolicy`]): the cache with the largest sum, once that exceeds the old one's twice; nothing, if
-//!    the set is too large for a cache, is a single task, has not run for 50 ms, or its data fit no cache.
-//! 3. *What that changes.* Tasks that prefer the cache they are queued in are not put up for export ([`Policy::exports`]),
-//!    and thieves of other caches look at what is exported first and at the rest only when they have found nothing for
-//!    20 us ([`Policy::takes_anything`]). Once an epoch a preferred cache that is hardly busy pulls a few tasks that live
-//!    elsewhere ([`Policy::pull`]). A wake that has to leave home's group anyway goes to the preferred cache, if that has
-//!    idle workers; it leaves home for no other reason.
-//! 4. *Client and server*, which a set can't see when they come from different roots: a task that one other cache wakes four
-//!    times in a row moves to its waker ([`Policy::couple`]), unless the waker wakes many, or has not yet made four wakes for each
-//!    task that it has woken ([`Wakees`]).
-//! 5. *Tasks with data of their own* are spread, one a cache: if their founder says so, or a set runs long and is seldom
-//!    woken.
+//! 1. *Where a set runs* is summed a cache: by each worker for itself ([`Ledger`]), told to others once an epoch, and
+//!    halved each epoch.
+//! 2. *What it prefers* ([`SetPolicy`]): the cache with the largest sum, once that exceeds the old one's twice;
+//!    nothing, if the set is too large for a cache, is a single task, has not run for 50 ms, or its data fit no cache.
+//! 3. *What that changes.* Tasks that prefer the cache they are queued in are not put up for export
+//!    ([`Policy::exports`]), and thieves of other caches look at what is exported first and at the rest only when they
+//!    have found nothing for 20 us ([`Policy::takes_anything`]). Once an epoch a preferred cache that is hardly busy
+//!    pulls a few tasks that live elsewhere ([`Policy::pull`]). A wake that has to leave home's group anyway goes to
+//!    the preferred cache, if that has idle workers; it leaves home for no other reason.
+//! 4. *Client and server*, which a set can't see when they come from different roots: a task that one other cache wakes
+//!    four times in a row moves to its waker ([`Policy::couple`]), unless the waker wakes many, or has not yet made
+//!    four wakes for each task that it has woken ([`Wakees`]).
+//! 5. *Tasks with data of their own* are spread, one a cache: if their founder says so, or a set runs long and is
+//!    seldom woken.
 //!
 //! Every limit here only delays: a thief that stays dry takes anything, and policy 6 has the last word between nodes.
 
@@ -71,8 +71,9 @@ pub struct SetPolicy {
 impl SetPolicy {
     /// Looks at the preference once an epoch; says whether anything changed, which is when others are told.
     ///
-    /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`] before this epoch, or whose tasks
-    /// run for long and are seldom woken. A set that does not run has no epochs, and keeps what it had until it runs again.
+    /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`] before
+    /// this epoch, or whose tasks run for long and are seldom woken. A set that does not run has no epochs, and keeps
+    /// what it had until it runs again.
     pub fn update(&mut self, config: &Aggregation, view: &SetView<'_>) -> bool {
         let old = *self;
         self.spread = is_private(config, view);

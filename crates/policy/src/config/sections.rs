@@ -31,47 +31,52 @@ impl Mode {
 /// Policy 1, grouped wake queues: a woken task is queued in a group of few workers, by lock from inside the group and
 /// through a lock-free mailbox from outside.
 ///
-/// After the series by Mathieu Desnoyers, August 2023 (20230822113133.643238-4-mathieu.desnoyers@efficios.com): the fewer
-/// workers may take one queue's lock, the better, and 4 are as good as 1 (hackbench 33, 34, 34, 39, 49 s for 1, 2, 4, 8,
-/// 16).
+/// After the series by Mathieu Desnoyers, August 2023 (20230822113133.643238-4-mathieu.desnoyers@efficios.com): the
+/// fewer workers may take one queue's lock, the better, and 4 are as good as 1 (hackbench 33, 34, 34, 39, 49 s for 1,
+/// 2, 4, 8, 16).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeGroups {
     /// Default auto.
     pub mode: Mode,
-    /// What makes a group. Default: the workers that share a level-2 cache, cut evenly into at most 4, and those behind a last-level
-    /// cache of at most 4; a number (1 to 64) cuts each last-level cache in topological order instead, for experiments.
+    /// What makes a group. Default: the workers that share a level-2 cache, cut evenly into at most 4, and those behind
+    /// a last-level cache of at most 4; a number (1 to 64) cuts each last-level cache in topological order instead, for
+    /// experiments.
     pub group_size: GroupSize,
     /// Joins neighbouring small L2s of one last-level cache while the sum is at most 4. Default false.
     pub merge_small_l2: bool,
-    /// The groups as listed, whatever they share, for experiments: every worker in one group of at most 64. Default none.
+    /// The groups as listed, whatever they share, for experiments: every worker in one group of at most 64. Default
+    /// none.
     pub map: Option<GroupMap>,
     /// What a member does if the group's lock is taken. Default mailbox.
     pub on_contention: OnContention,
     /// Age of a group's mailbox from which a worker of the same last-level cache drains it; if no member is expected
-    /// within that, any age will do ([`Policy::members_are_away`](crate::Policy::members_are_away)). Default 50 us, at most
-    /// `rescue_any`. Ours, assumed.
+    /// within that, any age will do ([`Policy::members_are_away`](crate::Policy::members_are_away)). Default 50 us, at
+    /// most `rescue_any`. Ours, assumed.
     pub rescue_llc: Nanos,
-    /// Age of a group's queue from which any worker drains it; while groups are used, the sentinel looks at them as often
-    /// as this, until that has proved useless ([`glance_vain`](Self::glance_vain)). Default 200 us, at most 1 s. Ours, assumed.
+    /// Age of a group's queue from which any worker drains it; while groups are used, the sentinel looks at them as
+    /// often as this, until that has proved useless ([`glance_vain`](Self::glance_vain)). Default 200 us, at most 1 s.
+    /// Ours, assumed.
     pub rescue_any: Nanos,
     /// Looks of the sentinel in a row that find no group's queue overdue, after which it looks as often as
     /// without groups ([`Config::sentinel_interval`](crate::Config::sentinel_interval)) until it finds one; see
     /// [`Glances`](crate::Glances). Default 8; 0: it always looks as without groups; 255: it never does. Ours.
     pub glance_vain: u8,
-    /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache. Default 2, 1 to 1,000,000.
-    /// Ours, assumed.
+    /// Tasks queued a member, mailbox included, beyond which further ones go to the queue of the last-level cache.
+    /// Default 2, 1 to 1,000,000. Ours, assumed.
     pub overflow_factor: u32,
-    /// A woken task stays with its waker if the runs of its home worker's tasks are at most so many times as long as waking a
-    /// worker takes, and those of its waker at most [`waker_runs`](Self::waker_runs) times that. Default 6; 0: never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is
-    /// running during wake up", 2022; earlier `sched_short_burst` of Android's kernels), where a fixed time decides; the number
+    /// A woken task stays with its waker if the runs of its home worker's tasks are at most so many times as long as
+    /// waking a worker takes, and those of its waker at most [`waker_runs`](Self::waker_runs) times that. Default 6; 0:
+    /// never; at most 1000. The idea is the kernel's (Chen Yu, "sched/fair: Choose the CPU where short task is running
+    /// during wake up", 2022; earlier `sched_short_burst` of Android's kernels), where a fixed time decides; the number
     /// is ours, from the simulator.
     pub short_runs: u32,
-    /// Runs of its home worker's tasks up to which a woken task stays with its waker, whatever waking somebody takes, if nobody behind the cache of its home is idle;
-    /// those of its waker may be [`waker_runs`](Self::waker_runs) times as long. Default 200 us; 0: never, nor with [`short_runs`](Self::short_runs) 0; at most
-    /// 1 s. Ours, from the simulator.
+    /// Runs of its home worker's tasks up to which a woken task stays with its waker, whatever waking somebody takes,
+    /// if nobody behind the cache of its home is idle; those of its waker may be [`waker_runs`](Self::waker_runs) times
+    /// as long. Default 200 us; 0: never, nor with [`short_runs`](Self::short_runs) 0; at most 1 s. Ours, from the
+    /// simulator.
     pub short_busy: Nanos,
-    /// How many times as long the waker's own tasks may run, for which the woken one then waits. Default 4, 1 to 1000. Ours, from
-    /// the simulator.
+    /// How many times as long the waker's own tasks may run, for which the woken one then waits. Default 4, 1 to 1000.
+    /// Ours, from the simulator.
     pub waker_runs: u32,
 }
 
@@ -104,28 +109,30 @@ pub enum OnContention {
     Spin,
 }
 
-/// Policy 2, the cut-off of the search for idle workers: the busier a last-level cache, the less a waker looks beyond the
-/// task's group.
+/// Policy 2, the cut-off of the search for idle workers: the busier a last-level cache, the less a waker looks beyond
+/// the task's group.
 ///
-/// After Chen Yu's `SIS_UTIL` (20220612163428.849378-1-yu.c.chen@intel.com, Linux 6.0): a search finds the less the more
-/// is running, and what it finds is a migration. How a waker looks depends on how often a random probe of two workers
-/// succeeds: the idea that a filter pays only where that is rare is Abel Wu's
+/// After Chen Yu's `SIS_UTIL` (20220612163428.849378-1-yu.c.chen@intel.com, Linux 6.0): a search finds the less the
+/// more is running, and what it finds is a migration. How a waker looks depends on how often a random probe of two
+/// workers succeeds: the idea that a filter pays only where that is rare is Abel Wu's
 /// (20220909055304.25171-6-wuyun.abel@bytedance.com). Off: a waker always probes two workers at random.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleFilter {
     /// Default auto. It needs policy 1: without it only `publish_delay` is left of this.
     pub mode: Mode,
-    /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 from `light_load` on, so there is none
-    /// from utilisation u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
+    /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 from `light_load` on, so there is
+    /// none from utilisation u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
     pub cutoff_margin_pct: u16,
     /// How often utilisation is sampled; a sample counts a quarter. Default 1 ms, 100 us to 1 s. Ours, assumed (the
     /// kernel: at each newly idle balance).
     pub sample: Nanos,
-    /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy is on, or cost-aware
-    /// wake, and workers spin. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong writes the group's idle word twice a round trip, and a task
-    /// at a time from outside takes 5 to 8 times as long on two CPUs. The last one that is awake goes on for two wake-ups as they were measured, `spin_max` at most, where that has paid lately, as
-    /// spins have (`spin_vain`, `spin_probe`). A worker does not if its first timer expires within 20
-    /// times as long, or 20 of the longest spins; nor if it would poll for readiness; nor while its clock is paused.
+    /// How long a worker that has found nothing remains a searcher before it announces itself idle, where this policy
+    /// is on, or cost-aware wake, and workers spin. Default 3 us, at most 1 ms. Ours, measured: without it a ping-pong
+    /// writes the group's idle word twice a round trip, and a task at a time from outside takes 5 to 8 times as long on
+    /// two CPUs. The last one that is awake goes on for two wake-ups as they were measured, `spin_max` at most, where
+    /// that has paid lately, as spins have (`spin_vain`, `spin_probe`). A worker does not if its first timer expires
+    /// within 20 times as long, or 20 of the longest spins; nor if it would poll for readiness; nor while its clock is
+    /// paused.
     pub publish_delay: Nanos,
     /// Share (1/1024) of random probes that meet an idle worker below which a waker looks at the mask of idle groups.
     /// Default 256, at most `probe_above`. Ours, assumed.
@@ -135,20 +142,20 @@ pub struct IdleFilter {
     /// How often a worker asks itself whether to probe or to look at the mask. Default 10 ms, 100 us to 10 s. Ours,
     /// assumed.
     pub regime: Nanos,
-    /// While it looks at the mask, one search of so many probes first, to see whether that has become worth it. Default 8, 1 to 255.
-    /// Ours, assumed.
+    /// While it looks at the mask, one search of so many probes first, to see whether that has become worth it. Default
+    /// 8, 1 to 255. Ours, assumed.
     pub probe_every: u8,
-    /// Groups with idle members that a search looks at, at most: the one that the mask names, and further ones if somebody else was
-    /// faster there. Default 3, 1 to 64. Ours, assumed.
+    /// Groups with idle members that a search looks at, at most: the one that the mask names, and further ones if
+    /// somebody else was faster there. Default 3, 1 to 64. Ours, assumed.
     pub looks: u8,
-    /// Below this utilisation (1/1024) a waker always searches, and a probe that misses is followed by a look at the mask:
-    /// at light load nobody waits beside an idle worker. Default 512, at most 1024. Ours, assumed; the kernel's filter lost
-    /// 5 to 8 % there.
+    /// Below this utilisation (1/1024) a waker always searches, and a probe that misses is followed by a look at the
+    /// mask: at light load nobody waits beside an idle worker. Default 512, at most 1024. Ours, assumed; the kernel's
+    /// filter lost 5 to 8 % there.
     pub light_load: u16,
-    /// An idle worker is kept for the task that it ran last, if such tasks sleep for at most so long there on average, until
-    /// that time has passed ([`Reserve`](crate::Reserve)). Default 0, which is never; at most 1 ms. Worth trying: 50 us. After
-    /// `SIS_CACHE` (d49cf5748aa7c6d69580315d2373a9eafa21c21f.1694397335.git.yu.c.chen@intel.com, not merged), whose limit was the
-    /// kernel's 500 us.
+    /// An idle worker is kept for the task that it ran last, if such tasks sleep for at most so long there on average,
+    /// until that time has passed ([`Reserve`](crate::Reserve)). Default 0, which is never; at most 1 ms. Worth trying:
+    /// 50 us. After `SIS_CACHE` (d49cf5748aa7c6d69580315d2373a9eafa21c21f.1694397335.git.yu.c.chen@intel.com, not
+    /// merged), whose limit was the kernel's 500 us.
     pub reserve: Nanos,
 }
 
@@ -172,48 +179,50 @@ impl Default for IdleFilter {
 
 /// Policy 3, aggregation: tasks that share data (a coupling set) prefer one last-level cache.
 ///
-/// After cache-aware scheduling by Chen Yu and Tim Chen (cover.1775065312.git.tim.c.chen@linux.intel.com, Linux 7.2). It
-/// acts in what thieves of other caches may take and in a pull once an epoch; when a task is woken it decides only between
-/// idle workers, because the kernel's first versions bounced tasks between caches there.
+/// After cache-aware scheduling by Chen Yu and Tim Chen (cover.1775065312.git.tim.c.chen@linux.intel.com, Linux 7.2).
+/// It acts in what thieves of other caches may take and in a pull once an epoch; when a task is woken it decides only
+/// between idle workers, because the kernel's first versions bounced tasks between caches there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aggregation {
     /// Default auto. It needs policy 1, and more than one last-level cache.
     pub mode: Mode,
     /// How often occupancy is halved and the preference looked at. Default 10 ms (the kernel's), 1 ms to 10 s.
     pub epoch: Nanos,
-    /// A preference ends when the set has not run for this long: once somebody who ran it again tells of that, an epoch later at most. What is woken or spawned
-    /// until then still follows it, since to ask for the time would cost every wake a line that is written all the while. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
+    /// A preference ends when the set has not run for this long: once somebody who ran it again tells of that, an epoch
+    /// later at most. What is woken or spawned until then still follows it, since to ask for the time would cost every
+    /// wake a line that is written all the while. Default 50 ms (the kernel's 5 epochs), `epoch` to 1,000 s.
     pub ttl: Nanos,
     /// Another cache becomes the preferred one if the set's occupancy there is more than this many times that of the
     /// preferred one. Default 2 (the kernel's), 1 to 16.
     pub hysteresis: u32,
-    /// A set has a preference while its running tasks are fewer than this share (1/1024) of the cache's workers. Default
-    /// 819 (80 %, the kernel's), at most 1024.
+    /// A set has a preference while its running tasks are fewer than this share (1/1024) of the cache's workers.
+    /// Default 819 (80 %, the kernel's), at most 1024.
     pub max_set: u16,
-    /// Whether a set of more tasks than a cache takes, data that were declared to exceed one, or a cache that is busy, end
-    /// aggregation. Default true; false is for reproducing what the kernel's first versions lost.
+    /// Whether a set of more tasks than a cache takes, data that were declared to exceed one, or a cache that is busy,
+    /// end aggregation. Default true; false is for reproducing what the kernel's first versions lost.
     pub guards: bool,
     /// A cache fits more tasks below this utilisation (1/1024). Default 512 (the kernel's 50 %), at most 1024.
     pub fit: u16,
-    /// A cache is clearly busier than another at more than this ratio (1/1024). Default 1229 (the kernel's 20 % more), 1024
-    /// to 10240.
+    /// A cache is clearly busier than another at more than this ratio (1/1024). Default 1229 (the kernel's 20 % more),
+    /// 1024 to 10240.
     pub greater: u16,
     /// Wakes in a row from one other cache that make a task move to its waker's. Default 4, 1 or more. Ours, assumed.
     pub pull_after: u8,
     /// A waker of more different tasks than this of late is wide, and pulls none. Default 4, at most
     /// 64. Ours, assumed: between a server's few partners and the 20 receivers of a hackbench sender.
     pub wide: u32,
-    /// Of late: tasks that it has woken are forgotten between one and two of these later. Default 1 s, 1 ms to 1000 s. Ours, assumed.
+    /// Of late: tasks that it has woken are forgotten between one and two of these later. Default 1 s, 1 ms to 1000 s.
+    /// Ours, assumed.
     pub wakees_for: Nanos,
-    /// Wakes by a task on one worker, for each different task that it has woken there, after which it is known whether it is wide; until
-    /// then it pulls none. Default 4, 1 to 1000. Ours, assumed: as many as make a task move, and one that wakes eight at random passes
-    /// for one of up to four in one of 300 cases.
+    /// Wakes by a task on one worker, for each different task that it has woken there, after which it is known whether
+    /// it is wide; until then it pulls none. Default 4, 1 to 1000. Ours, assumed: as many as make a task move, and one
+    /// that wakes eight at random passes for one of up to four in one of 300 cases.
     pub known_after: u16,
-    /// Tasks that a worker puts up for other caches at once, at most. Default 16, 1 to 4096. Ours, assumed: as many as the workers of a
-    /// few groups begin with.
+    /// Tasks that a worker puts up for other caches at once, at most. Default 16, 1 to 4096. Ours, assumed: as many as
+    /// the workers of a few groups begin with.
     pub export_batch: u32,
-    /// A thief takes only what other caches export until it has found nothing for so long. Default 20 us, at most 1 s. Ours,
-    /// assumed; the idea is scx_lavd's last-resort steal.
+    /// A thief takes only what other caches export until it has found nothing for so long. Default 20 us, at most 1 s.
+    /// Ours, assumed; the idea is scx_lavd's last-resort steal.
     pub force_steal_after: Nanos,
     /// A set whose average run is at least this long, and that is seldom woken, is taken to have data of its own and is
     /// spread. Default 1 ms, at most 1 s. Ours, assumed.
@@ -259,8 +268,9 @@ pub struct MigrationCap {
     /// Group changes allowed in a window: at most, and to begin with. Default 10 (the kernel series'), 1 to 255.
     pub quota: u8,
     /// A busy home group is good enough, and nothing is searched, while its queue with the new task stays below this
-    /// many tasks (1/1024) a member. Default 819 (80 %), at most 65535; 0 switches it off. The value is that of `UTIL_FITS_CAPACITY`
-    /// (20231019160523.1582101-1-mathieu.desnoyers@efficios.com); queue length instead of utilisation is ours, assumed.
+    /// many tasks (1/1024) a member. Default 819 (80 %), at most 65535; 0 switches it off. The value is that of
+    /// `UTIL_FITS_CAPACITY` (20231019160523.1582101-1-mathieu.desnoyers@efficios.com); queue length instead of
+    /// utilisation is ours, assumed.
     pub fits: u16,
     /// Below this utilisation (1/1024) of the home group's last-level cache an idle worker there ends the cap. Default
     /// 512, at most 1024. Ours, assumed.
@@ -332,19 +342,22 @@ pub struct Numa {
     pub tolerance_div: u16,
     /// Tasks that a last-level cache keeps to itself on a machine of one node. Default 2, at most 65535. Ours, assumed.
     pub llc_tolerance: u16,
-    /// So many tasks queued a worker are no small imbalance, whatever the tolerance. Default 2, 1 to 1,000,000. Ours, assumed.
+    /// So many tasks queued a worker are no small imbalance, whatever the tolerance. Default 2, 1 to 1,000,000. Ours,
+    /// assumed.
     pub queues_up: u32,
-    /// Caches of a node at which a worker looks that spawns a task, of its own node's and of one other's; or that wakes one which might
-    /// follow its set, or its waker, to another node. Default 4, 1 to 65535, so that neither costs more on a larger machine. Ours, assumed.
+    /// Caches of a node at which a worker looks that spawns a task, of its own node's and of one other's; or that wakes
+    /// one which might follow its set, or its waker, to another node. Default 4, 1 to 65535, so that neither costs more
+    /// on a larger machine. Ours, assumed.
     pub looks: u16,
     /// Differences in idle workers up to this are none. Default 2 (Linux), 0 or more.
     pub min_imbalance: u32,
     /// A worker finds nothing on its own node for so long before it steals from another. Default 50 us, at most 1 s.
     /// Ours, assumed.
     pub steal_after: Nanos,
-    /// So many tasks of a set that was declared (a task group) stay on their node together, whatever the tolerance; later
-    /// ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0 or more; 0: none.
-    /// Ours: an eighth of a node of 24 workers is 3, which would split four threads that share a line.
+    /// So many tasks of a set that was declared (a task group) stay on their node together, whatever the tolerance;
+    /// later ones of the set are new tasks like any other. Default 4, the most workers that a group has by default; 0
+    /// or more; 0: none. Ours: an eighth of a node of 24 workers is 3, which would split four threads that share a
+    /// line.
     pub small_set: u32,
 }
 
@@ -365,8 +378,8 @@ impl Default for Numa {
 
 /// How eagerly a worker without work looks at queues beyond its group.
 ///
-/// After Peter Zijlstra's newidle balancing by success ratio (20251107161739.770122091@infradead.org, commit 33cf66d88306):
-/// a level where little was found is looked at seldom.
+/// After Peter Zijlstra's newidle balancing by success ratio (20251107161739.770122091@infradead.org, commit
+/// 33cf66d88306): a level where little was found is looked at seldom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Steal {
     /// Default auto. Off: every search looks everywhere.
@@ -374,19 +387,19 @@ pub struct Steal {
     /// Success ratio (1/1024) to begin with. Default 512 (the kernel's), at most 1023.
     pub gate_start: u16,
     /// What moving a task to another core's cache costs all in all: a victim whose stolen tasks run once, for less than
-    /// this, is left alone for a while ([`Profit`](crate::Profit)). Default 0, which is never; at most 1 ms. Worth trying between
-    /// cores that are far apart: 250 ns, four cache lines there and back.
+    /// this, is left alone for a while ([`Profit`](crate::Profit)). Default 0, which is never; at most 1 ms. Worth
+    /// trying between cores that are far apart: 250 ns, four cache lines there and back.
     pub move_cost: Nanos,
     /// After so many times in a row that it did not pay. Default 2, 1 to 255. Ours, assumed.
     pub cheap_max: u8,
     /// For how long. Default 1 ms, at most 1 s. Ours, assumed.
     pub pause: Nanos,
     /// Tasks that move in one steal or one visit to an injector, at most; each takes a share, of which this is only the
-    /// limit. Default 128, 1 to 4096. Ours, measured: with 32 the thieves of a batch of 1000 short tasks come back so often
-    /// that it takes 10 % longer.
+    /// limit. Default 128, 1 to 4096. Ours, measured: with 32 the thieves of a batch of 1000 short tasks come back so
+    /// often that it takes 10 % longer.
     pub batch: u32,
-    /// Tasks that move out of a group's queue at once, which its other members may want, at most. Default 32, 0 to 4096.
-    /// Ours, assumed.
+    /// Tasks that move out of a group's queue at once, which its other members may want, at most. Default 32, 0
+    /// to 4096. Ours, assumed.
     pub group_batch: u32,
 }
 
@@ -409,8 +422,8 @@ impl Default for Steal {
 pub struct Skip {
     /// Age of the oldest waiting task that ends all skipping. Default 200 us, at most 1 s. Ours, assumed.
     pub max_age: Nanos,
-    /// Skips in a row that end it: searches that a gate kept from a level, or that policy 6 spoiled. Default 8, at most 255. Ours,
-    /// assumed.
+    /// Skips in a row that end it: searches that a gate kept from a level, or that policy 6 spoiled. Default 8, at
+    /// most 255. Ours, assumed.
     pub max_count: u8,
 }
 
@@ -425,30 +438,34 @@ impl Default for Skip {
 
 /// Cost-aware wake: a worker is unparked if the expected wait of the queued work exceeds the cost of waking.
 ///
-/// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time; the constants
-/// bound the cost, and say what of it is forgotten and how often a worker looks whether others want the CPUs.
+/// The rule was proposed for Go (<https://github.com/golang/go/issues/54622>). Both sides are measured at run time; the
+/// constants bound the cost, and say what of it is forgotten and how often a worker looks whether others want the CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WakeCost {
     /// Default auto, which is on. Off: one is unparked unless somebody searches.
     pub mode: Mode,
     /// What waking is taken to cost before it was measured. Default 10 us, at most 1 s. Ours, assumed.
     pub first: Nanos,
-    /// What it costs at least, whatever was measured. Default 1 us, at most `most`. Ours, assumed: less than any system call with a
-    /// switch of threads takes.
+    /// What it costs at least, whatever was measured. Default 1 us, at most `most`. Ours, assumed: less than any system
+    /// call with a switch of threads takes.
     pub least: Nanos,
-    /// What a measurement counts as at most, beside 8 times the average. Default 10 ms, which is longer than a slice of the kernel's where other
-    /// programs want the CPU; at most 1 s. Ours, measured: with 100 us a server of 64 connections beside its client, on two CPUs, took 1.16 times the CPU
-    /// and 1.23 times the time a request, because a second worker was woken all the time and waited for its turn.
+    /// What a measurement counts as at most, beside 8 times the average. Default 10 ms, which is longer than a slice of
+    /// the kernel's where other programs want the CPU; at most 1 s. Ours, measured: with 100 us a server of 64
+    /// connections beside its client, on two CPUs, took 1.16 times the CPU and 1.23 times the time a request, because a
+    /// second worker was woken all the time and waited for its turn.
     pub most: Nanos,
-    /// What is never forgotten; of what exceeds it a 256th is in each interval of the sentinel, and [`WakeGroups::short_runs`] does not count
-    /// it. Default 100 us, at most 1 s. Ours, assumed: more than waking somebody takes on a virtual machine whose CPUs are free.
+    /// What is never forgotten; of what exceeds it a 256th is in each interval of the sentinel, and
+    /// [`WakeGroups::short_runs`] does not count it. Default 100 us, at most 1 s. Ours, assumed: more than waking
+    /// somebody takes on a virtual machine whose CPUs are free.
     pub kept: Nanos,
-    /// At most this often a worker that was unparked looks how long it waits for a CPU until it lies down, which is part of what waking costs
-    /// ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: a look is two system calls.
+    /// At most this often a worker that was unparked looks how long it waits for a CPU until it lies down, which is
+    /// part of what waking costs ([`Contention`](crate::Contention)). Default 10 ms, 0 (never) to 1 s. Ours, assumed: a
+    /// look is two system calls.
     pub look: Nanos,
-    /// What is spawned on a worker is expected to wait for as long as the longest of its recent bursts took; of that time one part in so many is
-    /// forgotten at each look up ([`Bursts`](crate::Bursts)). Default 32, 0 (only what is queued counts) or more. Ours, measured: batches of 1,000 short tasks then
-    /// take 0.75 to 0.9 of the time on two CPUs.
+    /// What is spawned on a worker is expected to wait for as long as the longest of its recent bursts took; of that
+    /// time one part in so many is forgotten at each look up ([`Bursts`](crate::Bursts)). Default 32, 0 (only what is
+    /// queued counts) or more. Ours, measured: batches of 1,000 short tasks then take 0.75 to 0.9 of the time on two
+    /// CPUs.
     pub burst: u32,
 }
 
@@ -469,8 +486,8 @@ impl Default for WakeCost {
 /// Silly answers, for tests of the mechanism: whatever is answered, every task must still run once and soon.
 ///
 /// Any but `None` puts all placements into the hands of the adversary and turns
-/// [`Policy::groups_on`](crate::Policy::groups_on) on, and, even where they are off by their modes, [`Overtake`](crate::Overtake) and with several workers
-/// [`Solo`](crate::Solo), with whose steps it plays as well.
+/// [`Policy::groups_on`](crate::Policy::groups_on) on, and, even where they are off by their modes,
+/// [`Overtake`](crate::Overtake) and with several workers [`Solo`](crate::Solo), with whose steps it plays as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Adversary {
     /// Sensible answers.

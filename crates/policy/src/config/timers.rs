@@ -3,13 +3,15 @@
 /// Which worker of a cache has its timers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timers {
-    /// Workers that sleep behind the same cache at which one looks that gets up for a timer of its own, whose timers it then fires along, at
-    /// most; 0: at none. Default 4, at most 4096. The idea is the kernel's (Anna-Maria Behnsen, "timers: Move from a
-    /// push to a pull model", 20240221090548.36600-1-anna-maria@linutronix.de, Linux 6.9), where the CPUs that are awake fire the timers of idle ones; the number is ours, assumed.
+    /// Workers that sleep behind the same cache at which one looks that gets up for a timer of its own, whose timers it
+    /// then fires along, at most; 0: at none. Default 4, at most 4096. The idea is the kernel's (Anna-Maria Behnsen,
+    /// "timers: Move from a push to a pull model", 20240221090548.36600-1-anna-maria@linutronix.de, Linux 6.9), where
+    /// the CPUs that are awake fire the timers of idle ones; the number is ours, assumed.
     pub looks: u16,
-    /// What the slack of timers is divided by where one worker fires for others: it gets up once where each of them did, and some of what that saves
-    /// is spent on being less late. Default 2, 1 to 1000. Ours, measured: 1,000 tasks that sleep are late by 33 us at the median, 40 with
-    /// `baseline` and 57 with `looks` 0, for two thirds of the CPU of the one and 0.85 of the other's.
+    /// What the slack of timers is divided by where one worker fires for others: it gets up once where each of them
+    /// did, and some of what that saves is spent on being less late. Default 2, 1 to 1000. Ours, measured: 1,000 tasks
+    /// that sleep are late by 33 us at the median, 40 with `baseline` and 57 with `looks` 0, for two thirds of the CPU
+    /// of the one and 0.85 of the other's.
     pub slack_div: u16,
 }
 

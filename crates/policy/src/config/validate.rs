@@ -162,8 +162,8 @@ fn at_least<T: PartialOrd + Display>(field: &str, value: T, (of, min): (&str, T)
     check(&[field, of], value, min..=max)
 }
 
-/// `fields`: that of the value, and any other that its range depends on. An error has their names as text too: who has set one there knows no other,
-/// and perhaps only the second.
+/// `fields`: that of the value, and any other that its range depends on. An error has their names as text too: who has
+/// set one there knows no other, and perhaps only the second.
 fn check<T: PartialOrd + Display>(fields: &[&str], value: T, range: RangeInclusive<T>) -> Result<(), ConfigError> {
     if range.contains(&value) {
         return Ok(());

@@ -76,8 +76,9 @@ fn it_is_on_from_the_second_late_look_up_to_three_milliseconds_without_a_long_po
     assert!(!never.is_on());
 }
 
-/// Ten tasks whose polls take 100 ns, and the system has the CPU for 70 us `every` so many of them. Whether a task with that number computes for
-/// 200 us each thousandth poll. How many polls began while it was on, in a hundred milliseconds.
+/// Ten tasks whose polls take 100 ns, and the system has the CPU for 70 us `every` so many of them. Whether a task with
+/// that number computes for 200 us each thousandth poll. How many polls began while it was on, in a hundred
+/// milliseconds.
 fn interrupted(every: u64, computes: Option<u64>) -> u64 {
     let mut overtaking = on();
     let (mut now, mut looked_up, mut while_on, mut once) = (0, 0, 0, 0);
@@ -211,7 +212,8 @@ fn who_was_long_of_several_is_found_the_second_time() {
     assert!((1..=8).all(|task| task == 3 || !overtaking.is_long(task)));
 }
 
-/// It gives way, and pairs that exchange messages out of the slot have 2,000 polls before it comes again. A worker looks up each 61 polls, or after 50 us.
+/// It gives way, and pairs that exchange messages out of the slot have 2,000 polls before it comes again. A worker
+/// looks up each 61 polls, or after 50 us.
 #[test]
 fn who_hides_among_many_short_polls_is_found_the_second_time() {
     const LONG: u64 = 1;
@@ -406,7 +408,8 @@ fn for_one_that_is_marked_those_are_forgotten_that_wait_for_nothing() {
     );
 }
 
-/// 1, 2 and 3 were passed over, in this order, and are at these places. Whether each would be once others have had their time, while the deque begins at `front`.
+/// 1, 2 and 3 were passed over, in this order, and are at these places. Whether each would be once others have had
+/// their time, while the deque begins at `front`.
 fn passed_again(places: [Option<u64>; 3], front: u64) -> [bool; 3] {
     let mut overtaking = on();
     for (task, until) in [(1, 100), (2, 200), (3, 300)] {

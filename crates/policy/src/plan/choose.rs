@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use quadrille_topology::{Llc, Pu, Topology};
 
-/// The part of the machine that `count` workers use: the fewest last-level caches, all but the last one full. Among equals it begins with
-/// that of the hardware thread `near`, else of the one after it: so that not every process takes the first.
+/// The part of the machine that `count` workers use: the fewest last-level caches, all but the last one full. Among
+/// equals it begins with that of the hardware thread `near`, else of the one after it: so that not every process takes
+/// the first.
 pub(super) fn choose(topology: &Topology, count: usize, near: Option<u32>) -> Topology {
     if count >= topology.pus().len() {
         return topology.clone();
@@ -27,8 +28,8 @@ pub(super) fn choose(topology: &Topology, count: usize, near: Option<u32>) -> To
     topology.restrict(&cpus.into_iter().collect())
 }
 
-/// The position in `free` of the LLC to fill next. One that takes all that are missing ends the search, else the largest
-/// one leaves the fewest missing; among equals, the nearest to the first and then the foremost of `free`.
+/// The position in `free` of the LLC to fill next. One that takes all that are missing ends the search, else the
+/// largest one leaves the fewest missing; among equals, the nearest to the first and then the foremost of `free`.
 fn next(topology: &Topology, free: &[&Llc], first: Option<&Llc>, missing: usize) -> usize {
     let distance = |llc: &Llc| first.map_or(0, |first| topology.node_distance(first.node, llc.node));
     let rank = |llc: &Llc| {

@@ -4,8 +4,9 @@
 //!
 //! - `w = p`: worker `i` sits on hardware thread `i`; groups are those of the topology.
 //! - `w < p`: the fewest last-level caches that hold `w` are used, near ones where there is a choice, from that of
-//!   [`PlanOptions::near`] on. All but the last are filled; in the last, every core gets one worker before any gets a second. Spreading over more caches would give
-//!   each worker more cache and power, but every wake would then cross caches.
+//!   [`PlanOptions::near`] on. All but the last are filled; in the last, every core gets one worker before any gets a
+//!   second. Spreading over more caches would give each worker more cache and power, but every wake would then cross
+//!   caches.
 //! - `w > p`: they wrap around, so that each hardware thread carries ⌊w/p⌋ or one more; groups that grow beyond their
 //!   size by this are split evenly again. For tests of large machines on small ones.
 //!
@@ -30,13 +31,14 @@ use crate::{GROUP_LEN_MAX, GroupId, GroupMask, WorkerId, config::Numa, numa};
 pub struct PlanOptions {
     /// Number of workers; `None`: one a hardware thread. More than hardware threads wrap around.
     pub workers: Option<u16>,
-    /// What makes a group; the default is the workers that share a level-2 cache, at most 4, or a last-level cache of at most 4.
+    /// What makes a group; the default is the workers that share a level-2 cache, at most 4, or a last-level cache of
+    /// at most 4.
     pub grouping: Grouping,
     /// The groups in place of what `grouping` makes.
     pub map: Option<GroupMap>,
-    /// The operating system's number of a hardware thread. Fewer workers than hardware threads begin in its last-level cache if no other
-    /// holds them better; `None`, or one that the machine does not have: in the first one. Programs that share a
-    /// machine and do not know of each other would all use the first caches, and leave the others idle.
+    /// The operating system's number of a hardware thread. Fewer workers than hardware threads begin in its last-level
+    /// cache if no other holds them better; `None`, or one that the machine does not have: in the first one. Programs
+    /// that share a machine and do not know of each other would all use the first caches, and leave the others idle.
     pub near: Option<u32>,
 }
 
@@ -182,8 +184,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The caches of `node` whose counts stand for it when a task is spawned, or might follow its set or its waker there: all of them, or
-    /// [`Numa::looks`], so that nobody looks at more on a larger machine. The first is `first`, if it is one of the node's.
+    /// The caches of `node` whose counts stand for it when a task is spawned, or might follow its set or its waker
+    /// there: all of them, or [`Numa::looks`], so that nobody looks at more on a larger machine. The first is `first`,
+    /// if it is one of the node's.
     pub fn stand_ins(&self, node: NodeId, first: Option<LlcId>) -> impl Iterator<Item = LlcId> {
         let node = self.nodes.get(node.index());
         let (llcs, most) = node.map_or((&[][..], 0), |node| (&node.llcs[..], node.looks));
@@ -191,7 +194,8 @@ impl Plan {
         llcs[start..].iter().chain(&llcs[..start]).copied().take(most)
     }
 
-    /// About so many workers of `node` are awake, if `awake` of the `of` workers are that are behind the caches that stand for it.
+    /// About so many workers of `node` are awake, if `awake` of the `of` workers are that are behind the caches that
+    /// stand for it.
     ///
     /// ```
     /// use quadrille_policy::{NodeId, Plan, PlanOptions};
@@ -306,8 +310,8 @@ impl Plan {
         groups.push(id);
     }
 
-    /// Fills `others`: the own node first, then nodes by distance. Within a node the start rotates with the LLC, so that
-    /// not all of them fall upon the same victim.
+    /// Fills `others`: the own node first, then nodes by distance. Within a node the start rotates with the LLC, so
+    /// that not all of them fall upon the same victim.
     fn order_llcs(&mut self, used: &Topology) {
         for own in 0..self.llcs.len() {
             let home = self.llcs[own].node;

@@ -251,8 +251,9 @@ fn on_one_node_caches_tolerate_two() {
     assert_eq!(policy.limits_steals_for(), Nanos::from_micros(20));
 }
 
-/// Else one that waits behind the only worker of a cache stays there while all others idle: so on virtual machines each of whose CPUs is said to have
-/// a cache of its own. And the only worker of a cache would be told to leave whatever waits elsewhere.
+/// Else one that waits behind the only worker of a cache stays there while all others idle: so on virtual machines each
+/// of whose CPUs is said to have a cache of its own. And the only worker of a cache would be told to leave whatever
+/// waits elsewhere.
 #[test]
 fn what_waits_in_a_small_place_or_beside_one_is_anybodys() {
     let check_with = |plan: Plan, config: &str, said| {

@@ -47,8 +47,8 @@ pub(crate) enum Reason {
     NoThread(io::Error),
 }
 
-/// What users are told. Not the system's error: for want of a thread that is of the kind `WouldBlock`, by which whoever polls takes it for something to
-/// wait for (`futures-io`).
+/// What users are told. Not the system's error: for want of a thread that is of the kind `WouldBlock`, by which whoever
+/// polls takes it for something to wait for (`futures-io`).
 impl From<Reason> for io::Error {
     fn from(reason: Reason) -> Self {
         match reason {

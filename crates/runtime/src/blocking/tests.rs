@@ -75,7 +75,8 @@ fn watch_in(round: usize) -> Nanos {
     Nanos::from_micros(round as u64 % 2 * 20)
 }
 
-/// A pool of one thread that stops when it has no job: then `stops` hears of it, and it waits for a word from what is returned.
+/// A pool of one thread that stops when it has no job: then `stops` hears of it, and it waits for a word from what is
+/// returned.
 fn pool_that_stops_slowly(stops: mpsc::Sender<()>) -> (Pool, mpsc::Sender<()>) {
     let (release, released) = mpsc::channel();
     let released = Mutex::new(released);
@@ -153,7 +154,8 @@ fn an_idle_thread_is_used_again() {
     assert_eq!(pool.census(), (1, 1, 0));
 }
 
-/// Two were promised jobs that others have taken since. They are for the next jobs, and call for more: nobody else is called by who queues those.
+/// Two were promised jobs that others have taken since. They are for the next jobs, and call for more: nobody else is
+/// called by who queues those.
 #[test]
 fn while_two_are_on_their_way_nobody_else_is_called() {
     let pool = pool(5, LONG);

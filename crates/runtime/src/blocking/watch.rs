@@ -1,7 +1,8 @@
 //! A thread that is out of jobs watches for the next one before it sleeps.
 //!
-//! Who waits for a job often has the next one right after, and to wake a thread costs more than most jobs take. So one thread at a time spins for as long as two wake-ups
-//! cost: its own, and that of the worker which goes on with the answer. It leaves that out when it has been in vain lately, as workers do ([`Spins`]).
+//! Who waits for a job often has the next one right after, and to wake a thread costs more than most jobs take. So one
+//! thread at a time spins for as long as two wake-ups cost: its own, and that of the worker which goes on with the
+//! answer. It leaves that out when it has been in vain lately, as workers do ([`Spins`]).
 
 use quadrille_policy::{Config, Nanos, Spins};
 
@@ -70,7 +71,8 @@ impl Watch {
             return None;
         }
         post.watcher = Watcher::Watching;
-        // Ordering: Relaxed; who tells us has the lock after us. Who is late to tell the last one only ends our watch early.
+        // Ordering: Relaxed; who tells us has the lock after us. Who is late to tell the last one only ends our watch
+        // early.
         self.told.store(false, Ordering::Relaxed);
         Some(limit)
     }
@@ -96,7 +98,8 @@ impl Watch {
         watches
     }
 
-    /// Ends the spin; without the lock, which who spins takes at once. If he has come back meanwhile, another one who watches may take it for his, and looks in vain.
+    /// Ends the spin; without the lock, which who spins takes at once. If he has come back meanwhile, another one who
+    /// watches may take it for his, and looks in vain.
     pub(super) fn tells(&self) {
         // Ordering: Relaxed; a hint.
         self.told.store(true, Ordering::Relaxed);

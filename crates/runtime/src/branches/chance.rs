@@ -1,8 +1,8 @@
 //! Which branch of a `select!` is polled first.
 //!
-//! Each worker has a generator for that, and so has each `block_on`: all of them follow from the seed of the configuration. A thread of
-//! the blocking pool that runs tasks while all workers block in place has one that doesn't. The scheduler
-//! draws from others, as often as it happens to search, which differs between two runs of a program.
+//! Each worker has a generator for that, and so has each `block_on`: all of them follow from the seed of the
+//! configuration. A thread of the blocking pool that runs tasks while all workers block in place has one that doesn't.
+//! The scheduler draws from others, as often as it happens to search, which differs between two runs of a program.
 
 use std::cell::Cell;
 

@@ -9,9 +9,10 @@ use pin_project_lite::pin_project;
 
 /// Waits until several futures are ready, in one task; a tuple of their outputs.
 ///
-/// They take turns on one worker, whichever is woken: each wake-up polls all that are not ready. Each time another one is first, so that one
-/// which never waits can't spend the [budget](crate::coop) of all; after a leading `biased;` always the first. At most 64 futures. For
-/// what should run side by side, or for more, spawn tasks and use a [`JoinSet`](crate::JoinSet).
+/// They take turns on one worker, whichever is woken: each wake-up polls all that are not ready. Each time another one
+/// is first, so that one which never waits can't spend the [budget](crate::coop) of all; after a leading `biased;`
+/// always the first. At most 64 futures. For what should run side by side, or for more, spawn tasks and use a
+/// [`JoinSet`](crate::JoinSet).
 ///
 /// # Cancel safety
 /// Dropped before all are ready, it drops all futures, and the outputs of those that were.
@@ -33,8 +34,8 @@ macro_rules! join {
     ($(biased;)?) => { async {}.await };
 }
 
-/// Waits until several futures are ready with `Ok`, or one with `Err`, in one task: `Ok` of a tuple of their values, or the first error,
-/// and then the others are dropped. Otherwise as [`join!`](crate::join!).
+/// Waits until several futures are ready with `Ok`, or one with `Err`, in one task: `Ok` of a tuple of their values, or
+/// the first error, and then the others are dropped. Otherwise as [`join!`](crate::join!).
 ///
 /// # Cancel safety
 /// As [`join!`](crate::join!).
@@ -58,7 +59,8 @@ macro_rules! try_join {
     ($(biased;)?) => { async { ::core::result::Result::Ok(()) }.await };
 }
 
-/// `@all` of several futures of results, each with a name under which it is pinned; `@never_fails`: of futures of anything.
+/// `@all` of several futures of results, each with a name under which it is pinned; `@never_fails`: of futures of
+/// anything.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __join {
@@ -79,7 +81,8 @@ macro_rules! __join {
         $crate::__join!(@name $next [$($futures,)*] [$($named)* ($name $future)] $($names)*)
     };
     (@name { $next:expr } [] [$(($name:ident $future:expr))+] $($unused:ident)*) => {{
-        // Not the value of the block: that would be leaked if the destructor of a future panicked (rust-lang/rust#47949).
+        // Not the value of the block: that would be leaked if the destructor of a future panicked
+        // (rust-lang/rust#47949).
         let joined;
         {
             $(let mut $name = ::core::pin::pin!($crate::branches::Joined::new(::core::future::IntoFuture::into_future($future)));)+

@@ -1,6 +1,7 @@
 //! Waiting for several futures in one task: the macros `select!`, `join!` and `try_join!`, and what they expand to.
 //!
-//! They are `macro_rules!` alone: the well-kept ones elsewhere need a procedural macro, or futures that are `Unpin` and fused.
+//! They are `macro_rules!` alone: the well-kept ones elsewhere need a procedural macro, or futures that are `Unpin` and
+//! fused.
 
 pub(crate) mod chance;
 mod join;

@@ -17,15 +17,17 @@ use crate::coop;
 ///
 /// 1. All conditions are evaluated. A branch whose condition is false is *disabled*.
 /// 2. All futures are made, of disabled branches too, in the order in which they stand there.
-/// 3. They are polled, in the calling task, those of disabled branches excepted. Each time the first one is another, by chance: so a branch
-///    that is always ready can't starve the others. With `biased;` they are polled from top to bottom: a little faster, and the
-///    order is the caller's to choose. None is polled while the task has spent its [budget](crate::coop): first it gives way.
-/// 4. If the output of one that is ready matches its pattern, all futures are dropped, and then its handler runs, whose value is
-///    that of the macro. If not, its branch is disabled, and the others are waited for.
+/// 3. They are polled, in the calling task, those of disabled branches excepted. Each time the first one is another, by
+///    chance: so a branch that is always ready can't starve the others. With `biased;` they are polled from top to
+///    bottom: a little faster, and the order is the caller's to choose. None is polled while the task has spent its
+///    [budget](crate::coop): first it gives way.
+/// 4. If the output of one that is ready matches its pattern, all futures are dropped, and then its handler runs, whose
+///    value is that of the macro. If not, its branch is disabled, and the others are waited for.
 /// 5. If all are disabled the handler of `else` runs.
 ///
-/// What is called chance follows from [`Builder::seed`](crate::Builder::seed) in tasks on a worker and in `block_on`, where nothing else draws from the same generator;
-/// not in tasks that run on a blocking thread because all workers are in [`block_in_place`](crate::task::block_in_place).
+/// What is called chance follows from [`Builder::seed`](crate::Builder::seed) in tasks on a worker and in `block_on`,
+/// where nothing else draws from the same generator; not in tasks that run on a blocking thread because all workers are
+/// in [`block_in_place`](crate::task::block_in_place).
 ///
 /// At most 32 branches: for more, nest one in another. Handlers may use `.await`, `?`, `return` and `break`.
 ///
@@ -33,9 +35,10 @@ use crate::coop;
 /// If all branches are disabled and there is no `else`.
 ///
 /// # Cancel safety
-/// The futures that come too late are dropped, as they are if the surrounding future is. In a loop, where each
-/// turn makes new ones, that is right for those that are called *strict*: `recv` of a channel, `cancelled` of a token, `accept` of a
-/// listener. One that isn't, such as `read_exact`, is made before the loop, pinned, and selected by reference: `result = &mut read`.
+/// The futures that come too late are dropped, as they are if the surrounding future is. In a loop, where each turn
+/// makes new ones, that is right for those that are called *strict*: `recv` of a channel, `cancelled` of a token,
+/// `accept` of a listener. One that isn't, such as `read_exact`, is made before the loop, pinned, and selected by
+/// reference: `result = &mut read`.
 ///
 /// ```
 /// use quadrille::sync::{CancellationToken, mpmc};
@@ -76,9 +79,9 @@ macro_rules! select {
     };
 }
 
-// Each branch goes through `@next`, which finds the end of its pattern, and `@branch`, which takes the rest apart, gives it a name, and puts
-// it with those before it. Patterns of up to six tokens, which are nearly all, cost one step, so that the compiler's limit of 128
-// nested steps is far.
+// Each branch goes through `@next`, which finds the end of its pattern, and `@branch`, which takes the rest apart,
+// gives it a name, and puts it with those before it. Patterns of up to six tokens, which are nearly all, cost one step,
+// so that the compiler's limit of 128 nested steps is far.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
@@ -144,7 +147,8 @@ macro_rules! __select {
             $($name($name),)*
             Disabled,
         }
-        // Not the value of the block: that would be leaked if the destructor of a future panicked (rust-lang/rust#47949).
+        // Not the value of the block: that would be leaked if the destructor of a future panicked
+        // (rust-lang/rust#47949).
         #[allow(unused_mut, reason = "few patterns borrow")]
         let mut selected;
         #[allow(unused_mut, unused_assignments, unused_variables, reason = "there may be no branch")]
@@ -166,7 +170,8 @@ macro_rules! __select {
                 if $crate::branches::poll_budget(cx).is_pending() {
                     return ::core::task::Poll::Pending;
                 }
-                // A variable, which is the macro's own: an item would be seen by the caller's patterns. Made here, the compiler knows its value.
+                // A variable, which is the macro's own: an item would be seen by the caller's patterns. Made here, the
+                // compiler knows its value.
                 let branches = 0_u32 $(+ { let $name = 1; $name })*;
                 let start: u32 = ($start)(branches);
                 let mut waits = false;
@@ -209,8 +214,8 @@ macro_rules! __select {
     }};
 }
 
-// A pattern that matches the same by reference: without `mut`, `ref` and `&`. What is open is kept on a stack of what stood before
-// the group, its kind, and what comes after it.
+// A pattern that matches the same by reference: without `mut`, `ref` and `&`. What is open is kept on a stack of what
+// stood before the group, its kind, and what comes after it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_pattern {
@@ -240,8 +245,8 @@ macro_rules! __select_pattern {
     ([$($out:tt)*] $stack:tt $one:tt $($rest:tt)*) => { $crate::__select_pattern!([$($out)* $one] $stack $($rest)*) };
 }
 
-/// Pending, and the task woken, if no budget is left. A branch that spends would be refused then, and one that doesn't, and is ready each time, would keep
-/// the task from giving way: in a loop for ever.
+/// Pending, and the task woken, if no budget is left. A branch that spends would be refused then, and one that doesn't,
+/// and is ready each time, would keep the task from giving way: in a loop for ever.
 #[doc(hidden)]
 #[inline]
 pub fn poll_budget(cx: &mut Context<'_>) -> Poll<()> {

@@ -1,9 +1,10 @@
 //! Attempts on a thread that may block, one after the other until there is an answer.
 //!
-//! Whoever gave us the open file may have made it non-blocking, for himself or for others who have it, too. What is asked of a thread that may block waits all
-//! the same: [`WouldBlock`](io::ErrorKind::WouldBlock) is an answer for who has a readiness to wait for, and here there is none. Where nothing can be waited for, because the
-//! descriptor blocks, or the file is a regular one that is ready, the same error is a driver's (a sensor below `/sys` that has no value at the moment) or a time limit of a
-//! socket's. It is told as another kind when it comes a second time.
+//! Whoever gave us the open file may have made it non-blocking, for himself or for others who have it, too. What is
+//! asked of a thread that may block waits all the same: [`WouldBlock`](io::ErrorKind::WouldBlock) is an answer for who
+//! has a readiness to wait for, and here there is none. Where nothing can be waited for, because the descriptor blocks,
+//! or the file is a regular one that is ready, the same error is a driver's (a sensor below `/sys` that has no value at
+//! the moment) or a time limit of a socket's. It is told as another kind when it comes a second time.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +14,8 @@ use std::time::Duration;
 use crate::reactor::Side;
 use crate::sys::fd::{blocks, is_regular, poll_now, wait_readable, wait_writable};
 
-/// Between attempts that fail though the system says that the file is ready, at first and at most: a device may say so always.
+/// Between attempts that fail though the system says that the file is ready, at first and at most: a device may say so
+/// always.
 const NAP_MIN: Duration = Duration::from_millis(1);
 const NAP_MAX: Duration = Duration::from_millis(64);
 

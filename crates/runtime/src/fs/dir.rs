@@ -173,8 +173,8 @@ impl ReadDir {
     ///
     /// # Errors
     ///
-    /// Those of `readdir(3)`; others may follow. The system has no thread: the next call goes on where this one has not. The runtime shuts down:
-    /// that is the last that is heard.
+    /// Those of `readdir(3)`; others may follow. The system has no thread: the next call goes on where this one has
+    /// not. The runtime shuts down: that is the last that is heard.
     ///
     /// # Cancel safety
     ///
@@ -269,8 +269,8 @@ impl DirEntry {
         run(move || entry.metadata()).await
     }
 
-    /// Whether it is a file, a directory, or what else; of a symbolic link itself. Most file systems have told that with the name, but
-    /// not all, so it may take a call of the system.
+    /// Whether it is a file, a directory, or what else; of a symbolic link itself. Most file systems have told that
+    /// with the name, but not all, so it may take a call of the system.
     ///
     /// # Errors
     ///

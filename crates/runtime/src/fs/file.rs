@@ -21,20 +21,21 @@ use crate::sync::Mutex;
 
 /// An open file.
 ///
-/// Reading, writing and seeking use and move the file's position. They take `&mut self`: one at a time. [`read_at`](Self::read_at) and
-/// [`write_at`](Self::write_at) use no position, and any number may be under way.
+/// Reading, writing and seeking use and move the file's position. They take `&mut self`: one at a time.
+/// [`read_at`](Self::read_at) and [`write_at`](Self::write_at) use no position, and any number may be under way.
 ///
-/// What is no regular file, such as a pipe, is waited for by the thread that does the operation, also where the descriptor is non-blocking: use
-/// [`AsyncFd`](crate::io::AsyncFd), or the types of [`net`](crate::net), for what may take long. As with a pipe that blocks the end of the runtime waits for it, and no
-/// read or write has [`WouldBlock`](io::ErrorKind::WouldBlock) for an error: a driver's, where there is nothing to wait for, is of the kind
-/// [`Other`](io::ErrorKind::Other).
+/// What is no regular file, such as a pipe, is waited for by the thread that does the operation, also where the
+/// descriptor is non-blocking: use [`AsyncFd`](crate::io::AsyncFd), or the types of [`net`](crate::net), for what may
+/// take long. As with a pipe that blocks the end of the runtime waits for it, and no read or write has
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) for an error: a driver's, where there is nothing to wait for, is of the
+/// kind [`Other`](io::ErrorKind::Other).
 ///
 /// # Writing and flushing
 ///
-/// A write is accepted once its bytes are copied (at most [2 MiB](Self::set_max_buf_size)), and is carried out behind the caller's back, also if
-/// the file is dropped or the runtime shuts down. Its error is told by the next write, or by [`flush`](Self::flush), [`sync_all`](Self::sync_all)
-/// or [`sync_data`](Self::sync_data): who must know flushes before dropping. That the system has the bytes does not mean that the disk has
-/// them; `sync_all` means that.
+/// A write is accepted once its bytes are copied (at most [2 MiB](Self::set_max_buf_size)), and is carried out behind
+/// the caller's back, also if the file is dropped or the runtime shuts down. Its error is told by the next write, or by
+/// [`flush`](Self::flush), [`sync_all`](Self::sync_all) or [`sync_data`](Self::sync_data): who must know flushes before
+/// dropping. That the system has the bytes does not mean that the disk has them; `sync_all` means that.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -125,8 +126,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// A write has failed; something was read ahead of what can't seek, and would be lost; the runtime shuts down; the process has no descriptors left, if
-    /// an operation is still under way whose future was dropped.
+    /// A write has failed; something was read ahead of what can't seek, and would be lost; the runtime shuts down; the
+    /// process has no descriptors left, if an operation is still under way whose future was dropped.
     ///
     /// # Cancel safety
     ///
@@ -150,7 +151,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Gives the file back if an operation is under way, if something was read and not taken, or if the error of a write was not told yet.
+    /// Gives the file back if an operation is under way, if something was read and not taken, or if the error of a
+    /// write was not told yet.
     pub fn try_into_std(mut self) -> Result<std::fs::File, Self> {
         if !self.stream.get_mut().is_synced() {
             return Err(self);
@@ -283,8 +285,9 @@ impl File {
         self.set_times(FileTimes::new().set_modified(time)).await
     }
 
-    /// Reads what is there at `offset`, at most 2 MiB, into `buffer`; returns how many bytes. Zero means that the file ends there, or that
-    /// `buffer` is empty. Neither uses nor moves the position, and does not wait for writes that do.
+    /// Reads what is there at `offset`, at most 2 MiB, into `buffer`; returns how many bytes. Zero means that the file
+    /// ends there, or that `buffer` is empty. Neither uses nor moves the position, and does not wait for writes that
+    /// do.
     ///
     /// # Errors
     ///
@@ -332,8 +335,8 @@ impl File {
         Ok(())
     }
 
-    /// Writes the beginning of `buffer`, at most 2 MiB, at `offset`; returns how many bytes. Neither uses nor moves the position. Unlike
-    /// [`write`](Self::write) it ends when the system has the bytes.
+    /// Writes the beginning of `buffer`, at most 2 MiB, at `offset`; returns how many bytes. Neither uses nor moves the
+    /// position. Unlike [`write`](Self::write) it ends when the system has the bytes.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ const FIRST: usize = 32 * 1024;
 const MOST: usize = 1024 * 1024;
 
 impl File {
-    /// Reads what is there, at most [2 MiB](Self::set_max_buf_size), into `buffer`; returns how many bytes. Zero means that the file ends here, or
-    /// that `buffer` is empty.
+    /// Reads what is there, at most [2 MiB](Self::set_max_buf_size), into `buffer`; returns how many bytes. Zero means
+    /// that the file ends here, or that `buffer` is empty.
     ///
     /// # Errors
     ///
@@ -39,7 +39,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps count.
+    /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps
+    /// count.
     pub async fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
         while !buffer.is_empty() {
             match self.read(buffer).await? {
@@ -50,7 +51,8 @@ impl File {
         Ok(())
     }
 
-    /// Reads to the end of the file; appends to `buffer`, returns how many bytes. For a whole file [`fs::read`](super::read) is faster.
+    /// Reads to the end of the file; appends to `buffer`, returns how many bytes. For a whole file
+    /// [`fs::read`](super::read) is faster.
     ///
     /// # Errors
     ///
@@ -81,7 +83,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if that isn't UTF-8; those of [`read`](Self::read). `text` is as before then.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if that isn't UTF-8; those of [`read`](Self::read). `text` is as
+    /// before then.
     ///
     /// # Cancel safety
     ///
@@ -94,8 +97,8 @@ impl File {
         Ok(more.len())
     }
 
-    /// Takes over a copy of the beginning of `buffer`, at most [2 MiB](Self::set_max_buf_size), to be written; returns how many bytes. That
-    /// they are accepted does not say that they are written: [`flush`](Self::flush) does.
+    /// Takes over a copy of the beginning of `buffer`, at most [2 MiB](Self::set_max_buf_size), to be written; returns
+    /// how many bytes. That they are accepted does not say that they are written: [`flush`](Self::flush) does.
     ///
     /// # Errors
     ///
@@ -161,8 +164,8 @@ impl File {
     ///
     /// # Cancel safety
     ///
-    /// Loses whether it went there. Calling it again with the same [`SeekFrom::Current`] goes there once, if nothing was called in between;
-    /// [`SeekFrom::Start`] and [`SeekFrom::End`] go there again, which does no harm.
+    /// Loses whether it went there. Calling it again with the same [`SeekFrom::Current`] goes there once, if nothing
+    /// was called in between; [`SeekFrom::Start`] and [`SeekFrom::End`] go there again, which does no harm.
     pub async fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let stream = self.stream.get_mut();
         if matches!(to, SeekFrom::Start(_) | SeekFrom::End(_) | SeekFrom::Current(0)) {

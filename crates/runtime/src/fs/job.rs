@@ -57,8 +57,8 @@ impl<T: Send + 'static> Job<T> {
         .map_err(|(_, reason)| reason.into())
     }
 
-    /// Hands the closure that `job` makes to the pool. If the pool refuses it, the closure has been dropped when this returns, and the receiver has
-    /// whatever its drop has sent.
+    /// Hands the closure that `job` makes to the pool. If the pool refuses it, the closure has been dropped when this
+    /// returns, and the receiver has whatever its drop has sent.
     pub(super) fn submit<J>(
         at_stop: AtStop,
         job: impl FnOnce(oneshot::Sender<T>) -> J,
@@ -120,7 +120,8 @@ mod tests {
     use crate::net::lookup_host;
     use crate::sys::process::forbid_threads;
 
-    /// Not by the kind of the system's error, which `futures-io` keeps for what waits: who takes it for that waits for ever.
+    /// Not by the kind of the system's error, which `futures-io` keeps for what waits: who takes it for that waits for
+    /// ever.
     #[test]
     fn that_there_is_no_thread_is_told() {
         if !is_child() {

@@ -1,12 +1,13 @@
 //! Files and directories.
 //!
-//! The system has no way to wait for a regular file: its calls return when they are done. So each operation here is a job for the threads on which
-//! code may block ([`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads)), and costs a change of threads there and back. Many
-//! small operations in a row are cheaper as one closure of std's calls in [`spawn_blocking`](crate::spawn_blocking); whole files are best read and
-//! written by [`read`] and [`write()`].
+//! The system has no way to wait for a regular file: its calls return when they are done. So each operation here is a
+//! job for the threads on which code may block
+//! ([`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads)), and costs a change of threads there and
+//! back. Many small operations in a row are cheaper as one closure of std's calls in
+//! [`spawn_blocking`](crate::spawn_blocking); whole files are best read and written by [`read`] and [`write()`].
 //!
-//! Names, arguments and errors are those of `std::fs`. All work in tasks, and by [`.wait()`](crate::Wait) on user-level threads and plain ones. All
-//! panic outside of a runtime, when first polled.
+//! Names, arguments and errors are those of `std::fs`. All work in tasks, and by [`.wait()`](crate::Wait) on user-level
+//! threads and plain ones. All panic outside of a runtime, when first polled.
 //!
 //! ```
 //! # quadrille::Runtime::new().unwrap().block_on(async {
@@ -27,15 +28,15 @@
 //!
 //! # Cancel safety
 //!
-//! A job whose future is dropped before a thread has taken it is not begun. One that has begun is done to its end, and nobody hears how it
-//! ended. So after dropping, for example, the future of a [`rename`] the file has its old name or its new one, and may yet change from the one to
-//! the other. Methods that say *strict* do better.
+//! A job whose future is dropped before a thread has taken it is not begun. One that has begun is done to its end, and
+//! nobody hears how it ended. So after dropping, for example, the future of a [`rename`] the file has its old name or
+//! its new one, and may yet change from the one to the other. Methods that say *strict* do better.
 //!
 //! # Shutdown
 //!
-//! Once the runtime shuts down, operations that have not begun fail with an error of kind [`Other`](std::io::ErrorKind::Other). What [`File`] has
-//! accepted for writing is written all the same; [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) waits for it like for jobs that
-//! run.
+//! Once the runtime shuts down, operations that have not begun fail with an error of kind
+//! [`Other`](std::io::ErrorKind::Other). What [`File`] has accepted for writing is written all the same;
+//! [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) waits for it like for jobs that run.
 
 pub(crate) mod attempt;
 mod buffer;

@@ -70,7 +70,8 @@ impl OpenOptions {
         self
     }
 
-    /// Makes the file, which must not be there; [`create`](Self::create) and [`truncate`](Self::truncate) say nothing then.
+    /// Makes the file, which must not be there; [`create`](Self::create) and [`truncate`](Self::truncate) say nothing
+    /// then.
     pub fn create_new(&mut self, create_new: bool) -> &mut Self {
         self.0.create_new(create_new);
         self

@@ -10,7 +10,8 @@ use crate::blocking::{AtStop, Reason};
 use crate::reactor::stopped;
 use crate::sync::oneshot;
 
-/// An operation of the current runtime's pool on a state that it takes along. Done, not begun, or panicked, it gives the state back.
+/// An operation of the current runtime's pool on a state that it takes along. Done, not begun, or panicked, it gives
+/// the state back.
 #[derive(Debug)]
 #[must_use = "its result, and the state"]
 pub(super) struct StatefulJob<S, T>(Job<Reply<S, T>>);
@@ -72,7 +73,8 @@ impl<S, T> Drop for ReturnGuard<S, T> {
 }
 
 impl<S, T> Future for StatefulJob<S, T> {
-    /// The state, and the result, or that there is none: the runtime has shut down before the job began, or the operation has panicked.
+    /// The state, and the result, or that there is none: the runtime has shut down before the job began, or the
+    /// operation has panicked.
     type Output = (S, io::Result<T>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -8,25 +8,28 @@
 //! | idle, buffer not empty | as many bytes ahead of the user's as are in the buffer | what was read and not taken |
 //! | busy | the job's business | the job's |
 //!
-//! A job takes the buffer along and brings it back. It leaves the stream in one of the idle states, whatever happens to it: a seek or a write
-//! first goes back by what was read ahead. What can't seek has no position: there a write leaves what was read ahead as it is.
+//! A job takes the buffer along and brings it back. It leaves the stream in one of the idle states, whatever happens to
+//! it: a seek or a write first goes back by what was read ahead. What can't seek has no position: there a write leaves
+//! what was read ahead as it is.
 //!
 //! # Who sees which result
 //!
-//! A job is started by one call and usually ends in that call. If its future is dropped, the result waits in the stream for the next call of any
-//! kind, which first of all waits for the job:
+//! A job is started by one call and usually ends in that call. If its future is dropped, the result waits in the stream
+//! for the next call of any kind, which first of all waits for the job:
 //!
-//! - bytes that were read stay in the buffer, for the next read: nothing is lost. An error is told only if the next call is a read. That the
-//!   file ended there is nobody's: it may have grown since;
-//! - a write's call ends when its job has begun. So its error is told by a later call: the next write or flush, after a wait for the job by
-//!   whichever call came first;
-//! - a read or a seek that never began, because its runtime has stopped, has done nothing: it is an error of its own call alone;
-//! - a seek's position is nobody's, for the file may have another end since. But a seek relative to the position is the answer to the next call if
-//!   that asks for the same: it would go twice otherwise.
+//! - bytes that were read stay in the buffer, for the next read: nothing is lost. An error is told only if the next
+//!   call is a read. That the file ended there is nobody's: it may have grown since;
+//! - a write's call ends when its job has begun. So its error is told by a later call: the next write or flush, after a
+//!   wait for the job by whichever call came first;
+//! - a read or a seek that never began, because its runtime has stopped, has done nothing: it is an error of its own
+//!   call alone;
+//! - a seek's position is nobody's, for the file may have another end since. But a seek relative to the position is the
+//!   answer to the next call if that asks for the same: it would go twice otherwise.
 //!
-//! A method that polls can't tell a dropped call of its like from its own last one. So by the traits of futures-io the end of the file and the position
-//! of any seek are the answer to the next call that asks for the same. And that a call never began is told to the next that reads or seeks; so it is to a
-//! seek by the method, if that is relative to the position.
+//! A method that polls can't tell a dropped call of its like from its own last one. So by the traits of futures-io the
+//! end of the file and the position of any seek are the answer to the next call that asks for the same. And that a call
+//! never began is told to the next that reads or seeks; so it is to a seek by the method, if that is relative to the
+//! position.
 
 use std::fs::File;
 use std::future::Future;
@@ -53,7 +56,8 @@ pub(super) struct Stream {
 #[derive(Debug)]
 enum State {
     Idle(Buffer),
-    /// The job, and what becomes of it at a stop before it has begun: it is not carried out if it reads or seeks, and is if it writes.
+    /// The job, and what becomes of it at a stop before it has begun: it is not carried out if it reads or seeks, and
+    /// is if it writes.
     Busy(StatefulJob<Buffer, Done>, AtStop),
 }
 
@@ -104,7 +108,8 @@ impl Stream {
         }
     }
 
-    /// Takes over a copy of the beginning of `from`, one after the other, at most `length_max` bytes, which is not zero, and starts to write it.
+    /// Takes over a copy of the beginning of `from`, one after the other, at most `length_max` bytes, which is not
+    /// zero, and starts to write it.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -155,7 +160,8 @@ impl Stream {
         Poll::Ready(())
     }
 
-    /// Waits for what another call has left: of a read an error, for the read that is to follow. Its bytes are in the buffer.
+    /// Waits for what another call has left: of a read an error, for the read that is to follow. Its bytes are in the
+    /// buffer.
     pub(super) fn poll_left_for_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match ready!(self.poll_done(cx)) {
             Some(Done::Read(Err(error))) => return Poll::Ready(Err(error)),
@@ -190,7 +196,8 @@ impl Stream {
         })
     }
 
-    /// Nothing is under way. If there can't be a job, because the runtime shuts down or the system has no thread, everything stays as it is.
+    /// Nothing is under way. If there can't be a job, because the runtime shuts down or the system has no thread,
+    /// everything stays as it is.
     fn start(
         &mut self,
         at_stop: AtStop,
@@ -262,8 +269,8 @@ impl Stream {
     }
 }
 
-/// Moves the position back by what was read ahead, which is to be read again. What can't seek, such as a socket, has no position that reading and
-/// writing share: what was read ahead of it stays.
+/// Moves the position back by what was read ahead, which is to be read again. What can't seek, such as a socket, has no
+/// position that reading and writing share: what was read ahead of it stays.
 fn go_back(mut file: &File, ahead: &mut Buffer) -> io::Result<()> {
     if ahead.is_empty() {
         return Ok(());

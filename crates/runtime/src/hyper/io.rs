@@ -13,8 +13,8 @@ use crate::io::reader::{READ_MAX, poll_checked};
 pin_project! {
     /// Lends what has the traits of `futures-io` those of hyper, and the other way round.
     ///
-    /// - Around a stream of TLS, or anything else with `AsyncRead` and `AsyncWrite`: a connection for hyper. Reads are of at
-    ///   most 16 KiB, because the memory for them has to be zeroed first.
+    /// - Around a stream of TLS, or anything else with `AsyncRead` and `AsyncWrite`: a connection for hyper. Reads are
+    ///   of at most 16 KiB, because the memory for them has to be zeroed first.
     /// - Around what hyper gives back (`hyper::upgrade::Upgraded`): a stream with `AsyncRead` and `AsyncWrite`, for a
     ///   WebSocket for example.
     ///
@@ -47,8 +47,8 @@ impl<T> Io<T> {
         Io { inner, vectored: false }
     }
 
-    /// The same around what writes several buffers at once as well as one: hyper copies less then. Around what takes only the first
-    /// of several (the default of `AsyncWrite`) it would write many small pieces.
+    /// The same around what writes several buffers at once as well as one: hyper copies less then. Around what takes
+    /// only the first of several (the default of `AsyncWrite`) it would write many small pieces.
     pub fn vectored(inner: T) -> Self {
         Io { inner, vectored: true }
     }
@@ -77,7 +77,8 @@ impl<T: AsyncRead> Read for Io<T> {
         let wanted = buffer.remaining().min(READ_MAX);
         let unfilled = buffer.initialize_unfilled_to(wanted);
         let count = ready!(poll_checked(self.project().inner, cx, unfilled))?;
-        // SAFETY: `initialize_unfilled_to` has initialised `wanted` bytes from where the cursor stands; those are no fewer.
+        // SAFETY: `initialize_unfilled_to` has initialised `wanted` bytes from where the cursor stands; those are no
+        // fewer.
         unsafe { buffer.advance(count) };
         Poll::Ready(Ok(()))
     }

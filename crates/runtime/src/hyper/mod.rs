@@ -6,9 +6,9 @@
 //! | an executor ([`Executor`](::hyper::rt::Executor), HTTP/2 only) | [`Executor`], or a [`Handle`] |
 //! | a timer ([`Timer`](::hyper::rt::Timer)) | [`Timer`] |
 //!
-//! The streams read into hyper's buffers without a copy and without zeroing them first, and write headers and body with one
-//! system call. No runtime of tokio's is in the process: hyper uses channels of the crate `tokio` (its feature `sync`; for
-//! HTTP/2 also traits and codecs, its feature `io-util`), which need none.
+//! The streams read into hyper's buffers without a copy and without zeroing them first, and write headers and body with
+//! one system call. No runtime of tokio's is in the process: hyper uses channels of the crate `tokio` (its feature
+//! `sync`; for HTTP/2 also traits and codecs, its feature `io-util`), which need none.
 //!
 //! Features of hyper itself (`http1`, `http2`, `client`, `server`) are the program's choice: this crate turns none on.
 //!
@@ -54,15 +54,16 @@
 //!
 //! # Timeouts
 //!
-//! A connection with a [`Timer`] gives a client 30 seconds for the headers of a request, which is hyper's default; one without
-//! waits for ever. Other timeouts are a [`timeout`](crate::time::timeout) around what they are for.
+//! A connection with a [`Timer`] gives a client 30 seconds for the headers of a request, which is hyper's default; one
+//! without waits for ever. Other timeouts are a [`timeout`](crate::time::timeout) around what they are for.
 //!
 //! # A request that is never answered
 //!
-//! hyper's own client has a race (its [issue 4122](https://github.com/hyperium/hyper/issues/4122), open with hyper 1.12): a
-//! request that is sent at the moment at which the connection ends may stay in the channel between the two, and the future
-//! of `send_request` is pending until the client is dropped. It is so with every runtime; a
-//! [`timeout`](crate::time::timeout) around the request ends the wait; what was sent stays in that channel until the client is dropped.
+//! hyper's own client has a race (its [issue 4122](https://github.com/hyperium/hyper/issues/4122), open with hyper
+//! 1.12): a request that is sent at the moment at which the connection ends may stay in the channel between the two,
+//! and the future of `send_request` is pending until the client is dropped. It is so with every runtime; a
+//! [`timeout`](crate::time::timeout) around the request ends the wait; what was sent stays in that channel until the
+//! client is dropped.
 //!
 //! # Graceful shutdown
 //!
@@ -91,12 +92,13 @@
 //! # }
 //! ```
 //!
-//! A [`TaskTracker`](crate::task::TaskTracker) waits for all of them, and a [`timeout`](crate::time::timeout) around that lets
-//! nobody hold up the end; the example `json_service` does all three.
+//! A [`TaskTracker`](crate::task::TaskTracker) waits for all of them, and a [`timeout`](crate::time::timeout) around
+//! that lets nobody hold up the end; the example `json_service` does all three.
 //!
 //! # Cancel safety
 //!
-//! Of the impls of hyper's traits: strict. An operation that was dropped while it was pending has read or written nothing.
+//! Of the impls of hyper's traits: strict. An operation that was dropped while it was pending has read or written
+//! nothing.
 
 mod io;
 mod stream;
@@ -109,8 +111,8 @@ pub use self::io::Io;
 use crate::runtime::{Handle, spawn};
 use crate::time::{self, Sleep};
 
-/// Runs hyper's futures as tasks of the runtime that is current when hyper has one; they are placed, woken and stolen as all
-/// tasks are. A [`Handle`] is an executor, too, of its runtime.
+/// Runs hyper's futures as tasks of the runtime that is current when hyper has one; they are placed, woken and stolen
+/// as all tasks are. A [`Handle`] is an executor, too, of its runtime.
 ///
 /// HTTP/1 needs none. HTTP/2 gives it a task for each connection of a client, and for each request that a server is at.
 ///

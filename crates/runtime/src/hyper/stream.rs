@@ -8,8 +8,8 @@ use ::hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::net::{TcpStream, UnixStream};
 
-/// `Read` and `Write` for streams with the methods of `net::stream`. Paths name the inherent methods: the traits' have the
-/// same names, and a method call would find those.
+/// `Read` and `Write` for streams with the methods of `net::stream`. Paths name the inherent methods: the traits' have
+/// the same names, and a method call would find those.
 macro_rules! impl_hyper {
     ($($stream:ty),+) => {$(
         impl Read for $stream {
@@ -18,12 +18,12 @@ macro_rules! impl_hyper {
                 cx: &mut Context<'_>,
                 mut buffer: ReadBufCursor<'_>,
             ) -> Poll<io::Result<()>> {
-                // SAFETY: it goes to `poll_read_uninit`, which writes bytes that it has read and nothing else, so that none
-                // that was initialised ceases to be.
+                // SAFETY: it goes to `poll_read_uninit`, which writes bytes that it has read and nothing else, so that
+                // none that was initialised ceases to be.
                 let unfilled = unsafe { buffer.as_mut() };
                 let count = ready!(<$stream>::poll_read_uninit(&self, cx, unfilled))?;
-                // SAFETY: `poll_read_uninit` has initialised that many bytes from the beginning of `unfilled`, which is where
-                // the cursor stands.
+                // SAFETY: `poll_read_uninit` has initialised that many bytes from the beginning of `unfilled`, which is
+                // where the cursor stands.
                 unsafe { buffer.advance(count) };
                 Poll::Ready(Ok(()))
             }

@@ -21,8 +21,8 @@ use crate::task::runtime_of_future;
 /// It sets the descriptor to non-blocking mode, and watches it until it is dropped. Regular files can't be watched: use
 /// `spawn_blocking` for those.
 ///
-/// At the end of its runtime whoever waits has an error, but for futures that the tasks of that runtime poll by their own wakers: those hear
-/// nothing, and are dropped where they wait.
+/// At the end of its runtime whoever waits has an error, but for futures that the tasks of that runtime poll by their
+/// own wakers: those hear nothing, and are dropped where they wait.
 ///
 /// Readiness is a hint: between the hint and the attempt somebody else may have taken the data. [`read_with`] and
 /// [`write_with`] put both together and try again.
@@ -55,9 +55,9 @@ impl<T: AsFd> AsyncFd<T> {
     ///
     /// # Errors
     ///
-    /// This kind of descriptor can't be watched (a regular file); or the system has no thread or descriptor for the watch; or the runtime shuts
-    /// down. `io` is dropped then. A descriptor that this runtime watches already may be refused, with
-    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is where both watches are for the same cache.
+    /// This kind of descriptor can't be watched (a regular file); or the system has no thread or descriptor for the
+    /// watch; or the runtime shuts down. `io` is dropped then. A descriptor that this runtime watches already may be
+    /// refused, with [`AlreadyExists`](io::ErrorKind::AlreadyExists): it is where both watches are for the same cache.
     ///
     /// # Panics
     ///
@@ -149,12 +149,15 @@ impl<T: AsFd> AsyncFd<T> {
             .expect("it is taken by into_inner alone, which consumes self")
     }
 
-    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor; that has an `AsyncFd` of its own.
+    /// What is watched, for what needs it exclusively. Exchange it for nothing with another descriptor; that has an
+    /// `AsyncFd` of its own.
     ///
-    /// Exchanged all the same, the new one is not watched, and what was known of the old one passes for what is known of it: a side that was ready stays so
-    /// until an operation answers [`WouldBlock`](io::ErrorKind::WouldBlock), and from then on who waits, as in [`read_with`](Self::read_with), waits for an event
-    /// of the old one, as long as that is open somewhere, or for ever. To wait for room may fail. If the new one is watched by another `AsyncFd`, its events may no
-    /// longer reach that one, at the latest once this one is dropped; and the old one may be refused to the next, as in [`new`](Self::new), until it is closed.
+    /// Exchanged all the same, the new one is not watched, and what was known of the old one passes for what is known
+    /// of it: a side that was ready stays so until an operation answers [`WouldBlock`](io::ErrorKind::WouldBlock), and
+    /// from then on who waits, as in [`read_with`](Self::read_with), waits for an event of the old one, as long as that
+    /// is open somewhere, or for ever. To wait for room may fail. If the new one is watched by another `AsyncFd`, its
+    /// events may no longer reach that one, at the latest once this one is dropped; and the old one may be refused to
+    /// the next, as in [`new`](Self::new), until it is closed.
     #[expect(
         clippy::missing_panics_doc,
         reason = "there is something inside as long as somebody can ask"
@@ -177,8 +180,9 @@ impl<T: AsFd> AsyncFd<T> {
 
     /// Waits until it may be readable, or the other end is closed. Any number of tasks may wait.
     ///
-    /// Ready again at once until [`try_read_with`](Self::try_read_with) or [`read_with`](Self::read_with) has found that
-    /// there is nothing to read. An event wakes all who wait; who is polled only after another has found that goes on to wait for the next one.
+    /// Ready again at once until [`try_read_with`](Self::try_read_with) or [`read_with`](Self::read_with) has found
+    /// that there is nothing to read. An event wakes all who wait; who is polled only after another has found that goes
+    /// on to wait for the next one.
     ///
     /// # Errors
     ///
@@ -204,8 +208,9 @@ impl<T: AsFd> AsyncFd<T> {
         self.side(Side::Write).await.map(drop)
     }
 
-    /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system has told: room to write may be
-    /// missing from the first answer that could have it, because the system is asked to tell of it by that call. See [`readable`](Self::readable).
+    /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system has
+    /// told: room to write may be missing from the first answer that could have it, because the system is asked to tell
+    /// of it by that call. See [`readable`](Self::readable).
     ///
     /// # Errors
     ///
@@ -274,7 +279,8 @@ impl<T: AsFd> AsyncFd<T> {
         self.transfer(Side::Write, move |io| operation(io).map(Progress::only))
     }
 
-    /// [`read_with`](Self::read_with) for implementations of `poll_read`: of those who poll one side, only the last is woken.
+    /// [`read_with`](Self::read_with) for implementations of `poll_read`: of those who poll one side, only the last is
+    /// woken.
     ///
     /// # Errors
     ///
@@ -287,8 +293,8 @@ impl<T: AsFd> AsyncFd<T> {
         self.poll_transfer(Side::Read, cx, |io| operation(io).map(Progress::only))
     }
 
-    /// [`write_with`](Self::write_with) for implementations of `poll_write`: of those who poll one side, only the last is
-    /// woken.
+    /// [`write_with`](Self::write_with) for implementations of `poll_write`: of those who poll one side, only the last
+    /// is woken.
     ///
     /// # Errors
     ///
@@ -322,7 +328,8 @@ impl<T: AsFd> AsyncFd<T> {
     /// Ends the watch of the descriptor.
     fn deregister(&mut self) {
         if let Some(io) = &self.io {
-            // It fails if `io` has exchanged its descriptor: then the kernel has forgotten the old one when it was closed.
+            // It fails if `io` has exchanged its descriptor: then the kernel has forgotten the old one when it was
+            // closed.
             let _ = self.registration.deregister(io.as_fd());
         }
     }
@@ -337,8 +344,9 @@ fn interests_of(interest: Interest) -> Interests {
     }
 }
 
-/// What who waits is told. Of an error nothing, if it is a future of a runtime that ends: it is dropped when it has come to a wait, and what it would do
-/// with the error, say log it, nobody has asked for. A future that is polled in a loop all the same, by its task's own waker, would never leave it.
+/// What who waits is told. Of an error nothing, if it is a future of a runtime that ends: it is dropped when it has
+/// come to a wait, and what it would do with the error, say log it, nobody has asked for. A future that is polled in a
+/// loop all the same, by its task's own waker, would never leave it.
 #[inline]
 pub(crate) fn told<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
     match poll {
@@ -347,7 +355,8 @@ pub(crate) fn told<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::R
     }
 }
 
-/// The same for an outcome that is there. For operations which watch or start something that a runtime which ends refuses.
+/// The same for an outcome that is there. For operations which watch or start something that a runtime which ends
+/// refuses.
 pub(crate) async fn tell<R>(outcome: io::Result<R>) -> io::Result<R> {
     match outcome {
         Ok(result) => Ok(result),

@@ -1,7 +1,8 @@
 //! Passing on what there is to read, in one direction or in both.
 //!
-//! A writer may keep back what it was given: a `BufWriter`, TLS. While the reader has nothing, whoever waits for those bytes at the far end may be
-//! the one that it waits for itself. So before a wait for the reader everything that was written is flushed.
+//! A writer may keep back what it was given: a `BufWriter`, TLS. While the reader has nothing, whoever waits for those
+//! bytes at the far end may be the one that it waits for itself. So before a wait for the reader everything that was
+//! written is flushed.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,10 +17,11 @@ use crate::net::stream::write_zero;
 /// How much is read at a time at most where the caller doesn't say, bytes.
 const CHUNK: usize = 8 * 1024;
 
-/// Passes on to `writer` what there is to read from `reader`, to its end; returns how many bytes. Both may be lent: `&mut` of a reader is one.
+/// Passes on to `writer` what there is to read from `reader`, to its end; returns how many bytes. Both may be lent:
+/// `&mut` of a reader is one.
 ///
-/// Whenever nothing is there to read, and at the end, `writer` is flushed: what has come is on its way, and doesn't wait in a buffer for what
-/// comes next. It is not closed.
+/// Whenever nothing is there to read, and at the end, `writer` is flushed: what has come is on its way, and doesn't
+/// wait in a buffer for what comes next. It is not closed.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -38,8 +40,8 @@ const CHUNK: usize = 8 * 1024;
 ///
 /// # Errors
 ///
-/// Those of either; [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes nothing. What answers [`Interrupted`](io::ErrorKind::Interrupted) is
-/// tried again.
+/// Those of either; [`WriteZero`](io::ErrorKind::WriteZero) if `writer` takes nothing. What answers
+/// [`Interrupted`](io::ErrorKind::Interrupted) is tried again.
 ///
 /// # Cancel safety
 ///
@@ -54,9 +56,11 @@ where
     poll_fn(|cx| copying.poll(cx, reader.as_mut(), writer.as_mut())).await
 }
 
-/// Passes on what either says to the other, until both have ended; returns how many bytes went from `a` to `b`, and how many from `b` to `a`.
+/// Passes on what either says to the other, until both have ended; returns how many bytes went from `a` to `b`, and how
+/// many from `b` to `a`.
 ///
-/// Each direction is a [`copy`], after which its writer is closed: of a socket that ends the writing alone, and the other direction goes on.
+/// Each direction is a [`copy`], after which its writer is closed: of a socket that ends the writing alone, and the
+/// other direction goes on.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -77,8 +81,8 @@ where
 ///
 /// # Errors
 ///
-/// Those of either, the first in either direction: the other is left as it is then. [`WriteZero`](io::ErrorKind::WriteZero) if a writer takes
-/// nothing.
+/// Those of either, the first in either direction: the other is left as it is then.
+/// [`WriteZero`](io::ErrorKind::WriteZero) if a writer takes nothing.
 ///
 /// # Cancel safety
 ///
@@ -91,8 +95,9 @@ where
     copy_bidirectional_with_sizes(a, b, CHUNK, CHUNK).await
 }
 
-/// As [`copy_bidirectional`], with at most `a_to_b` bytes on their way from `a` to `b` at a time, and `b_to_a` the other way; there 8 KiB (8192) each. Larger
-/// ones cost fewer system calls where much is passed on, and that memory for each pair.
+/// As [`copy_bidirectional`], with at most `a_to_b` bytes on their way from `a` to `b` at a time, and `b_to_a` the
+/// other way; there 8 KiB (8192) each. Larger ones cost fewer system calls where much is passed on, and that memory for
+/// each pair.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -217,8 +222,8 @@ impl Copying {
     }
 }
 
-/// Polls `operation` until it answers something other than `Interrupted`: a signal is no error of the stream. Each such answer costs a unit, so that who
-/// has nothing else to say gives way.
+/// Polls `operation` until it answers something other than `Interrupted`: a signal is no error of the stream. Each such
+/// answer costs a unit, so that who has nothing else to say gives way.
 fn poll_uninterrupted<T>(
     cx: &mut Context<'_>,
     mut operation: impl FnMut(&mut Context<'_>) -> Poll<io::Result<T>>,

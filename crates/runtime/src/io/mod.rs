@@ -1,11 +1,12 @@
-//! Waiting for file descriptors: [`AsyncFd`]; the process's standard streams: [`stdin`](stdin()), [`stdout`](stdout()) and [`stderr`]; and
-//! passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`].
+//! Waiting for file descriptors: [`AsyncFd`]; the process's standard streams: [`stdin`](stdin()), [`stdout`](stdout())
+//! and [`stderr`]; and passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`].
 //!
 //! Sockets and pipes that are ready to use are in [`net`](crate::net).
 //!
-//! The traits [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`] and [`AsyncSeek`] are those of the crate `futures-io`, named here for bounds and
-//! implementations; what reads lines, or fills a buffer, by way of them is in `futures-lite` and `futures-util`. [`Error`], [`ErrorKind`],
-//! [`Result`] and [`SeekFrom`] are std's, so that one `use quadrille::io` does.
+//! The traits [`AsyncRead`], [`AsyncWrite`], [`AsyncBufRead`] and [`AsyncSeek`] are those of the crate `futures-io`,
+//! named here for bounds and implementations; what reads lines, or fills a buffer, by way of them is in `futures-lite`
+//! and `futures-util`. [`Error`], [`ErrorKind`], [`Result`] and [`SeekFrom`] are std's, so that one `use quadrille::io`
+//! does.
 //!
 //! ```
 //! # quadrille::Runtime::new().unwrap().block_on(async {

@@ -10,12 +10,13 @@ use futures_io::AsyncRead;
 use crate::net::buf::poll_read;
 use crate::net::stream::poll_nothing;
 
-/// Appends what is there to be read, at least one byte and at most 16 KiB, to `buffer`; returns how many bytes. Zero means that `reader` has ended, or that
-/// `buffer` is full. With the feature `bytes`.
+/// Appends what is there to be read, at least one byte and at most 16 KiB, to `buffer`; returns how many bytes. Zero
+/// means that `reader` has ended, or that `buffer` is full. With the feature `bytes`.
 ///
-/// For what has the trait alone: TLS, files, readers that decompress. It takes initialised memory, so zeros are written first; sockets and pipes have a method
-/// of this name that does without. One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there. Where there is
-/// none those two grow, by what they think best, 64 bytes at least.
+/// For what has the trait alone: TLS, files, readers that decompress. It takes initialised memory, so zeros are written
+/// first; sockets and pipes have a method of this name that does without. One call fills at most the piece of `buffer`
+/// that comes next: of a `BytesMut` or `Vec` the room that is there. Where there is none those two grow, by what they
+/// think best, 64 bytes at least.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {

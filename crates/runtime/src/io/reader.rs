@@ -9,7 +9,8 @@ use futures_io::AsyncRead;
 /// How much is read at a time, at most: it is zeroed before. As much as a record of TLS holds.
 pub(crate) const READ_MAX: usize = 16 * 1024;
 
-/// What `reader` reads into `place`. How much that is rests on its word, so one that says more than there is room for is found out.
+/// What `reader` reads into `place`. How much that is rests on its word, so one that says more than there is room for
+/// is found out.
 ///
 /// # Panics
 /// Then.

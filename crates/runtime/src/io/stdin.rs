@@ -1,9 +1,9 @@
 //! The standard input of the process, read by a thread of the process.
 //!
-//! A read of a terminal or a pipe may last for ever, and can't be called back: on a thread of a runtime's pool it would hold up that runtime's
-//! shutdown. To poll the descriptor instead would take non-blocking mode, which is the open file's: whoever else has that, a shell above all, would
-//! meet it. So one thread for all runtimes reads, by std's handle, once for each time that somebody wants something and there is nothing; it
-//! ends with the process.
+//! A read of a terminal or a pipe may last for ever, and can't be called back: on a thread of a runtime's pool it would
+//! hold up that runtime's shutdown. To poll the descriptor instead would take non-blocking mode, which is the open
+//! file's: whoever else has that, a shell above all, would meet it. So one thread for all runtimes reads, by std's
+//! handle, once for each time that somebody wants something and there is nothing; it ends with the process.
 
 use std::future::poll_fn;
 use std::io::{self, Read};
@@ -167,13 +167,15 @@ pub struct Stdin {
 
 /// A handle of the process's standard input.
 ///
-/// A read goes by the buffer of [`std::io::stdin`] on a thread of its own (`quadrille-stdin`), which the process has from the first read on to its end, whichever
-/// runtime asks; the CPUs that it may run on are those of the runtime that asked first, also when that one is gone. It reads only when somebody asks, at most 8 KiB at a time, so that what nobody has asked for is left for std's handle; while it waits for input it
-/// holds std's lock, and other threads that read by std wait for it. An input that somebody has made non-blocking is waited for as any other.
+/// A read goes by the buffer of [`std::io::stdin`] on a thread of its own (`quadrille-stdin`), which the process has
+/// from the first read on to its end, whichever runtime asks; the CPUs that it may run on are those of the runtime that
+/// asked first, also when that one is gone. It reads only when somebody asks, at most 8 KiB at a time, so that what
+/// nobody has asked for is left for std's handle; while it waits for input it holds std's lock, and other threads that
+/// read by std wait for it. An input that somebody has made non-blocking is waited for as any other.
 ///
 /// # Shutdown
-/// A runtime that shuts down while a read is pending does not wait for it, and the read goes on: what it gets is the next reader's, of whichever runtime. It can't be called
-/// back, and neither holds up the end of the process.
+/// A runtime that shuts down while a read is pending does not wait for it, and the read goes on: what it gets is the
+/// next reader's, of whichever runtime. It can't be called back, and neither holds up the end of the process.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -199,8 +201,8 @@ pub fn stdin() -> Stdin {
 }
 
 impl Stdin {
-    /// Reads what is there, at least one byte, into `buffer`; returns how many bytes. Zero means that the input has ended (a terminal's may go on), or that
-    /// `buffer` is empty.
+    /// Reads what is there, at least one byte, into `buffer`; returns how many bytes. Zero means that the input has
+    /// ended (a terminal's may go on), or that `buffer` is empty.
     ///
     /// # Errors
     ///

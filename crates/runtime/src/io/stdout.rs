@@ -1,5 +1,5 @@
-//! The standard outputs of the process, written by the blocking pool: whether a write blocks is up to who reads, and non-blocking mode would be the open
-//! file's, which others have, too.
+//! The standard outputs of the process, written by the blocking pool: whether a write blocks is up to who reads, and
+//! non-blocking mode would be the open file's, which others have, too.
 
 use std::future::{Future, poll_fn};
 use std::io::{self, Write};
@@ -20,8 +20,8 @@ const LENGTH_MAX: usize = 2 * 1024 * 1024;
 /// Writes all of it, and leaves nothing in std's buffer.
 type Put = fn(&[u8]) -> io::Result<()>;
 
-/// Writes all of `bytes`, and what `to` has kept, also where whoever gave us the open file has made it non-blocking: what std's handles refuse with
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) they have neither written nor kept.
+/// Writes all of `bytes`, and what `to` has kept, also where whoever gave us the open file has made it non-blocking:
+/// what std's handles refuse with [`WouldBlock`](io::ErrorKind::WouldBlock) they have neither written nor kept.
 fn put(to: &mut (impl Write + AsFd), bytes: &[u8]) -> io::Result<()> {
     write_whole(to, bytes)?;
     patiently(to, Side::Write, |to| to.flush())
@@ -74,13 +74,17 @@ macro_rules! output {
 
         $(#[$attribute])*
         ///
-        /// Each write is a job for the threads that may block ([`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads)), by std's handle and so
-        /// whole, between what `print!`, `eprint!` and their like write: a buffer of many lines costs no more than one line. What several handles write comes in some order.
+        /// Each write is a job for the threads that may block
+        /// ([`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads)), by std's handle and so whole,
+        /// between what `print!`, `eprint!` and their like write: a buffer of many lines costs no more than one line.
+        /// What several handles write comes in some order.
         ///
         /// # Shutdown
-        /// What was accepted is written also when the handle is dropped or the runtime shuts down, which waits for it: for as long as nobody reads, or as
-        /// [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) says. What doesn't wait may end the process before: a runtime that is dropped inside of async
-        /// code, [`Runtime::shutdown_background`](crate::Runtime::shutdown_background), [`std::process::exit`]. Flush before these.
+        /// What was accepted is written also when the handle is dropped or the runtime shuts down, which waits for it:
+        /// for as long as nobody reads, or as [`Runtime::shutdown_timeout`](crate::Runtime::shutdown_timeout) says.
+        /// What doesn't wait may end the process before: a runtime that is dropped inside of async code,
+        /// [`Runtime::shutdown_background`](crate::Runtime::shutdown_background), [`std::process::exit`]. Flush before
+        /// these.
         ///
         /// ```
         /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -96,8 +100,8 @@ macro_rules! output {
         }
 
         impl $name {
-            /// Takes over a copy of the beginning of `buffer`, at most 2 MiB, to be written; returns how many bytes. That they are accepted does not
-            /// say that they are written: [`flush`](Self::flush) does.
+            /// Takes over a copy of the beginning of `buffer`, at most 2 MiB, to be written; returns how many bytes.
+            /// That they are accepted does not say that they are written: [`flush`](Self::flush) does.
             ///
             /// # Errors
             ///
@@ -139,7 +143,8 @@ macro_rules! output {
             ///
             /// # Errors
             ///
-            /// That of the last write, if nobody was told: [`BrokenPipe`](io::ErrorKind::BrokenPipe) if nobody reads any more, others of `write(2)`.
+            /// That of the last write, if nobody was told: [`BrokenPipe`](io::ErrorKind::BrokenPipe) if nobody reads
+            /// any more, others of `write(2)`.
             ///
             /// # Cancel safety
             ///

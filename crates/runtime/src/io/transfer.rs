@@ -1,12 +1,13 @@
-//! The one loop by which everything here reads, writes, accepts and connects: try, and wait only if that can't be done now.
+//! The one loop by which everything here reads, writes, accepts and connects: try, and wait only if that can't be done
+//! now.
 //!
 //! # An attempt that saves the next one
 //!
-//! In edge mode somebody who has found a side exhausted waits for the next event. The plain way to find out is an attempt
-//! that answers `WouldBlock`: one more system call for each message. But a stream that gave less than was asked for had no
-//! more, and one that took less has no room (epoll(7), "Do I need to continuously read/write a file descriptor until
-//! EAGAIN"). So an operation says with its result whether it [exhausted](Progress::exhausted) its side, and the readiness
-//! that it was told is cleared:
+//! In edge mode somebody who has found a side exhausted waits for the next event. The plain way to find out is an
+//! attempt that answers `WouldBlock`: one more system call for each message. But a stream that gave less than was asked
+//! for had no more, and one that took less has no room (epoll(7), "Do I need to continuously read/write a file
+//! descriptor until EAGAIN"). So an operation says with its result whether it [exhausted](Progress::exhausted) its
+//! side, and the readiness that it was told is cleared:
 //!
 //! ```text
 //! task                                  reactor
@@ -17,11 +18,11 @@
 //! clear(7): tick is 8, nothing is cleared
 //! ```
 //!
-//! What arrives after the read makes an event of its own, and the tick keeps it. What was there before the read is in what
-//! it got. One thing comes with the data, in the same event, and isn't taken with it: the end. A side that is closed stays
-//! ready; that is why this clears by `clear_exhausted`, which knows of the end, and not by `clear_readiness`. The same goes for
-//! urgent data of TCP, before which a read stops though more is there. An answer of
-//! zero bytes exhausts nothing: the end is there for everybody who reads.
+//! What arrives after the read makes an event of its own, and the tick keeps it. What was there before the read is in
+//! what it got. One thing comes with the data, in the same event, and isn't taken with it: the end. A side that is
+//! closed stays ready; that is why this clears by `clear_exhausted`, which knows of the end, and not by
+//! `clear_readiness`. The same goes for urgent data of TCP, before which a read stops though more is there. An answer
+//! of zero bytes exhausts nothing: the end is there for everybody who reads.
 
 use std::future::poll_fn;
 use std::io;
@@ -35,8 +36,9 @@ use crate::coop;
 use crate::reactor::{self, Side, Tick};
 use crate::sys::fd::{Polled, poll_now};
 
-/// What one call of the system moves at least, if there is as much and as much room: its limit, `i32::MAX` down to the end of a page (read(2), write(2)), of
-/// which the largest have 64 KiB. Who got that from it was cut short by the limit, and nothing tells him of what is left.
+/// What one call of the system moves at least, if there is as much and as much room: its limit, `i32::MAX` down to the
+/// end of a page (read(2), write(2)), of which the largest have 64 KiB. Who got that from it was cut short by the
+/// limit, and nothing tells him of what is left.
 const CUT_SHORT_FROM: usize = 0x7fff_0000;
 
 /// What an operation has done.
@@ -83,8 +85,9 @@ impl<T: AsFd> AsyncFd<T> {
         poll_fn(move |cx| self.poll_with(&mut wait, side, cx, &mut operation))
     }
 
-    /// One turn of [`transfer`](Self::transfer) for a future that is no `async fn`: with those each layer copies its arguments once more, the two
-    /// halves of a slice at a time right after they were written one by one, for which the processor waits.
+    /// One turn of [`transfer`](Self::transfer) for a future that is no `async fn`: with those each layer copies its
+    /// arguments once more, the two halves of a slice at a time right after they were written one by one, for which the
+    /// processor waits.
     #[inline]
     pub(crate) fn poll_with<'a, R>(
         &'a self,
@@ -143,19 +146,21 @@ impl<T: AsFd> AsyncFd<T> {
         self.settle(side, tick, operation(self.get_ref()))
     }
 
-    /// Whether nothing more will come, as far as events have told and the system says. Without such an event the system isn't asked.
+    /// Whether nothing more will come, as far as events have told and the system says. Without such an event the system
+    /// isn't asked.
     pub(crate) fn has_read_ended(&self) -> bool {
         self.registration().has_ended(Side::Read) && poll_now(self.as_fd()).is_ok_and(|now| now.read_ended)
     }
 
-    /// Nothing more will be written: whoever waits for room tries once more, and hears of it. The system tells nobody where there is no room:
-    /// Linux of a full socket of the Unix domain.
+    /// Nothing more will be written: whoever waits for room tries once more, and hears of it. The system tells nobody
+    /// where there is no room: Linux of a full socket of the Unix domain.
     pub(crate) fn tell_write_ended(&self) {
         self.registration().tell_write_ended();
     }
 
-    /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of `WouldBlock` the
-    /// second is whether this side has room all the same: then it stays ready, and no event tells when to try again.
+    /// Calls `operation` once, which writes to somebody else than this descriptor leads to. Of such an answer of
+    /// `WouldBlock` the second is whether this side has room all the same: then it stays ready, and no event tells when
+    /// to try again.
     pub(crate) fn try_write_elsewhere<R>(&self, operation: impl FnOnce(&T) -> io::Result<R>) -> (io::Result<R>, bool) {
         // Before the attempt: an event during it must not be cleared.
         let tick = self.registration().tick(Side::Write);
@@ -173,8 +178,8 @@ impl<T: AsFd> AsyncFd<T> {
         (outcome, has_room)
     }
 
-    /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between for those of
-    /// several sides that are not ready.
+    /// Calls `operation` until it answers something other than `WouldBlock` or `Interrupted`, and waits in between for
+    /// those of several sides that are not ready.
     pub(crate) async fn async_io<R>(
         &self,
         interest: Interest,
@@ -189,7 +194,8 @@ impl<T: AsFd> AsyncFd<T> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let missing = self.clear_unready(interest, ticks);
                     if missing.is_none() {
-                        // The operation waits for something else. Or they have become ready since: that is an event, told or yet to come.
+                        // The operation waits for something else. Or they have become ready since: that is an event,
+                        // told or yet to come.
                         self.forget_ready(interest, ticks);
                     }
                     self.ready(missing.unwrap_or(interest)).await?;
@@ -218,11 +224,11 @@ impl<T: AsFd> AsyncFd<T> {
         [Side::Read, Side::Write].map(|side| self.registration().tick(side))
     }
 
-    /// An operation that needs the sides of `interest` has answered `WouldBlock` after `ticks`: clears those that are not ready, and
-    /// returns them.
+    /// An operation that needs the sides of `interest` has answered `WouldBlock` after `ticks`: clears those that are
+    /// not ready, and returns them.
     ///
-    /// Of one side the answer says all. Of two it doesn't say which: a side that is ready and was cleared would stay so, since there
-    /// is no event until it has been otherwise. So the system is asked.
+    /// Of one side the answer says all. Of two it doesn't say which: a side that is ready and was cleared would stay
+    /// so, since there is no event until it has been otherwise. So the system is asked.
     fn clear_unready(&self, interest: Interest, ticks: [Tick; 2]) -> Option<Interest> {
         let [read, write] = ticks;
         let now = if interest.is_readable() && interest.is_writable() {

@@ -16,12 +16,12 @@ use crate::panics::quietly;
 use crate::runtime::Handle;
 use crate::task::{AbortHandle, Id, JoinError};
 
-/// Tasks that are told apart by a key, at most one for each: awaited in the order in which they finish, aborted by key, by what is true of a key, or all when
-/// the map is dropped.
+/// Tasks that are told apart by a key, at most one for each: awaited in the order in which they finish, aborted by key,
+/// by what is true of a key, or all when the map is dropped.
 ///
-/// A new task for a key takes the place of the one before, which is aborted, and whose result is dropped when the map is asked for the next one after it has ended, or
-/// with the map. A key is free again once the result of its task has been
-/// returned. Waiting costs what it does in a [`JoinSet`], and two look-ups.
+/// A new task for a key takes the place of the one before, which is aborted, and whose result is dropped when the map
+/// is asked for the next one after it has ended, or with the map. A key is free again once the result of its task has
+/// been returned. Waiting costs what it does in a [`JoinSet`], and two look-ups.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -95,7 +95,8 @@ impl<K, V, S> JoinMap<K, V, S> {
         self.tasks.iter().map(|task| &task.key)
     }
 
-    /// Asks all tasks to stop at their next suspension point. Their results are returned like others: cancelled, unless they finished first.
+    /// Asks all tasks to stop at their next suspension point. Their results are returned like others: cancelled, unless
+    /// they finished first.
     pub fn abort_all(&mut self) {
         self.set.abort_all();
     }
@@ -182,7 +183,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
 }
 
 impl<K: Hash + Eq, V: 'static, S: BuildHasher> JoinMap<K, V, S> {
-    /// As [`spawn`](Self::spawn), on the worker that the calling code runs on, to stay there; see [`task::spawn_local`](crate::task::spawn_local).
+    /// As [`spawn`](Self::spawn), on the worker that the calling code runs on, to stay there; see
+    /// [`task::spawn_local`](crate::task::spawn_local).
     ///
     /// # Panics
     ///
@@ -199,7 +201,8 @@ impl<K: Hash + Eq, V: 'static, S: BuildHasher> JoinMap<K, V, S> {
 }
 
 impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
-    /// Spawns a task on the current runtime, and gives it the key. A task that has it is aborted, and its result will not be returned.
+    /// Spawns a task on the current runtime, and gives it the key. A task that has it is aborted, and its result will
+    /// not be returned.
     ///
     /// # Panics
     ///
@@ -225,7 +228,8 @@ impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
         self.insert(key, hash, abort);
     }
 
-    /// As [`spawn`](Self::spawn), with a closure that may block, on the blocking pool of the current runtime. It can't be aborted once it has begun.
+    /// As [`spawn`](Self::spawn), with a closure that may block, on the blocking pool of the current runtime. It can't
+    /// be aborted once it has begun.
     ///
     /// # Panics
     ///
@@ -252,7 +256,8 @@ impl<K: Hash + Eq, V: Send + 'static, S: BuildHasher> JoinMap<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
-    /// Waits until one of the tasks has finished, removes it and returns its key and its result; `None` if no key is taken.
+    /// Waits until one of the tasks has finished, removes it and returns its key and its result; `None` if no key is
+    /// taken.
     ///
     /// # Errors
     ///
@@ -265,8 +270,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// Polls for the next result: `Ready(None)` if no key is taken, `Pending` if no task has finished. The waker of the last
-    /// poll is called when that changes.
+    /// Polls for the next result: `Ready(None)` if no key is taken, `Pending` if no task has finished. The waker of the
+    /// last poll is called when that changes.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<(K, Result<V, JoinError>)>> {
         while !self.is_empty() {
             let Some(finished) = ready!(self.set.poll_join_next_with_id(cx)) else {

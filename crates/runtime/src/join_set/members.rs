@@ -2,19 +2,19 @@
 //!
 //! # Who owns what
 //!
-//! The set owns the *slots*: a member or none, and a waker that belongs to the slot for ever. Slots are used again, so a
-//! waker of a former member may still be called; the member of now is polled once too often then, nothing else. The set and
-//! the wakers share [`State`], under a lock: the line of slots to be polled, and the *parent*, the waker of whoever waits for
-//! the set. No member is polled, and no waker is cloned, called or dropped, while the lock is held.
+//! The set owns the *slots*: a member or none, and a waker that belongs to the slot for ever. Slots are used again, so
+//! a waker of a former member may still be called; the member of now is polled once too often then, nothing else. The
+//! set and the wakers share [`State`], under a lock: the line of slots to be polled, and the *parent*, the waker of
+//! whoever waits for the set. No member is polled, and no waker is cloned, called or dropped, while the lock is held.
 //!
 //! # No wake-up is lost
 //!
 //! - A new member's slot goes into the line, so each member is polled at least once and has its slot's waker then.
 //! - A slot leaves the line *before* its member is polled. A waker that is called during that poll puts it back.
-//! - The set answers `Pending` only after it has found the line empty and left the parent, in one critical section. A slot
-//!   that joins the line later finds the parent and calls it; one that joined before makes the line not empty.
-//! - A poll goes through those that stand in line when it begins. If others have joined meanwhile it calls the parent itself,
-//!   so that members that wake themselves can't hold the worker.
+//! - The set answers `Pending` only after it has found the line empty and left the parent, in one critical section. A
+//!   slot that joins the line later finds the parent and calls it; one that joined before makes the line not empty.
+//! - A poll goes through those that stand in line when it begins. If others have joined meanwhile it calls the parent
+//!   itself, so that members that wake themselves can't hold the worker.
 
 use std::collections::VecDeque;
 use std::fmt;

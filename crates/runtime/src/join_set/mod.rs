@@ -58,8 +58,8 @@ impl<T> JoinSet<T> {
         self.len() == 0
     }
 
-    /// Asks all tasks to stop at their next suspension point. They stay in the set until their results are taken: cancelled,
-    /// unless they finished first.
+    /// Asks all tasks to stop at their next suspension point. They stay in the set until their results are taken:
+    /// cancelled, unless they finished first.
     pub fn abort_all(&mut self) {
         self.members.iter().for_each(JoinHandle::abort);
     }
@@ -116,8 +116,8 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert(handle.spawn(future))
     }
 
-    /// Runs a closure that may block on the blocking pool of the current runtime, and adds it to the set. It can't be aborted
-    /// once it has begun.
+    /// Runs a closure that may block on the blocking pool of the current runtime, and adds it to the set. It can't be
+    /// aborted once it has begun.
     ///
     /// # Panics
     ///
@@ -141,7 +141,8 @@ impl<T: Send + 'static> JoinSet<T> {
 }
 
 impl<T> JoinSet<T> {
-    /// Waits until one of the tasks has finished, removes it from the set and returns its result; `None` if the set is empty.
+    /// Waits until one of the tasks has finished, removes it from the set and returns its result; `None` if the set is
+    /// empty.
     ///
     /// # Errors
     ///
@@ -181,8 +182,8 @@ impl<T> JoinSet<T> {
         self.try_finished().map(with_id)
     }
 
-    /// Polls for the next result: `Ready(None)` if the set is empty, `Pending` if no task has finished. The waker of the last
-    /// poll is called when that changes.
+    /// Polls for the next result: `Ready(None)` if the set is empty, `Pending` if no task has finished. The waker of
+    /// the last poll is called when that changes.
     pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
         let polled = self.poll_finished(cx);
         polled.map(|finished| finished.map(|(_, result)| result))

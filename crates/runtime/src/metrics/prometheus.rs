@@ -9,7 +9,8 @@ use super::{BlockingMetrics, Metrics, WorkerMetrics};
 /// The content type of such a page, for the header of an answer.
 pub const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// [`Metrics`] in the text format of Prometheus, version 0.0.4; from [`Metrics::prometheus`]. Its `Display` is the page.
+/// [`Metrics`] in the text format of Prometheus, version 0.0.4; from [`Metrics::prometheus`]. Its `Display` is the
+/// page.
 ///
 /// Names begin with `quadrille_`; times are in seconds, and what only grows ends in `_total`:
 ///
@@ -26,7 +27,8 @@ pub const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=ut
 /// | `quadrille_moves_total` | `cause`, `level` | tasks that ran on another worker than before |
 /// | `quadrille_polls_total` and every other counter of [`WorkerMetrics`] by its name | | sums over all workers |
 ///
-/// That is about a hundred series, however large the machine is. With [`per_worker`](Self::per_worker) it is so many a worker.
+/// That is about a hundred series, however large the machine is. With [`per_worker`](Self::per_worker) it is so many a
+/// worker.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it is the page that its Display writes"]
 pub struct Prometheus<'a> {
@@ -366,8 +368,8 @@ mod tests {
         }
     }
 
-    /// The samples of a page by name and labels; checks that it is one: each family has one head with a text and a type, and
-    /// its samples behind it.
+    /// The samples of a page by name and labels; checks that it is one: each family has one head with a text and a
+    /// type, and its samples behind it.
     fn check(page: &str) -> HashMap<String, f64> {
         let mut samples = HashMap::new();
         let mut seen = HashSet::new();

@@ -8,10 +8,11 @@ use std::vec;
 use crate::coop;
 use crate::fs::job::run;
 
-/// What can be bound or connected to: an address, a list of addresses, or a name with a port, which may stand for several.
+/// What can be bound or connected to: an address, a list of addresses, or a name with a port, which may stand for
+/// several.
 ///
-/// An address is taken as it is: `SocketAddr`, `(IpAddr, u16)`, `"127.0.0.1:80"`, `("::1", 80)`. Any other name is asked of the
-/// system on a thread for blocking work: `"localhost:80"`, `("example.org", 80)`.
+/// An address is taken as it is: `SocketAddr`, `(IpAddr, u16)`, `"127.0.0.1:80"`, `("::1", 80)`. Any other name is
+/// asked of the system on a thread for blocking work: `"localhost:80"`, `("example.org", 80)`.
 ///
 /// The trait can't be implemented outside of this crate.
 pub trait ToSocketAddrs: sealed::Resolve {}

@@ -1,7 +1,8 @@
 //! Reading into buffers of the crate `bytes`, and writing from them: with the feature `bytes`.
 //!
-//! A buffer says where its next bytes go (`BufMut`) or come from (`Buf`), and is told how many those were, in the same step as the system's call:
-//! between two polls nothing of it is lent, so whoever is dropped while it waits has changed nothing.
+//! A buffer says where its next bytes go (`BufMut`) or come from (`Buf`), and is told how many those were, in the same
+//! step as the system's call: between two polls nothing of it is lent, so whoever is dropped while it waits has changed
+//! nothing.
 //!
 //! The macros give the methods, as those of `stream` do, and are called there.
 
@@ -27,7 +28,8 @@ const PIECES: usize = 16;
 /// Appends to `buffer` what `read` puts into the place that it is lent: as many bytes as `count` finds in its answer.
 ///
 /// # Safety
-/// `read` writes nothing to its place that isn't initialised, and has initialised as many bytes as `count` finds, from the beginning of the place on.
+/// `read` writes nothing to its place that isn't initialised, and has initialised as many bytes as `count` finds, from
+/// the beginning of the place on.
 unsafe fn append<R>(
     buffer: &mut (impl BufMut + ?Sized),
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> R,
@@ -36,8 +38,8 @@ unsafe fn append<R>(
     // SAFETY: nothing that was initialised ceases to be, says the caller.
     let place = unsafe { buffer.chunk_mut().as_uninit_slice_mut() };
     let answer = read(place);
-    // SAFETY: so many bytes are initialised, says the caller, from the beginning of the place, which is no shorter; `chunk_mut` answers with the place
-    // that this counts in, says `BufMut`, which is unsafe to implement.
+    // SAFETY: so many bytes are initialised, says the caller, from the beginning of the place, which is no shorter;
+    // `chunk_mut` answers with the place that this counts in, says `BufMut`, which is unsafe to implement.
     unsafe { buffer.advance_mut(count(&answer)) };
     answer
 }
@@ -50,7 +52,8 @@ fn counted<R>(answer: &io::Result<R>, count: impl FnOnce(&R) -> usize) -> usize 
 /// Reads what is there from a stream; how many bytes.
 pub(crate) fn read(source: &impl Source, buffer: &mut (impl BufMut + ?Sized)) -> io::Result<Progress<usize>> {
     let read = |place: &mut _| Source::read_uninit(source, place);
-    // SAFETY: `read_uninit` initialises as many bytes as it says, and writes nothing else: each of the three types that have it calls rustix's for that.
+    // SAFETY: `read_uninit` initialises as many bytes as it says, and writes nothing else: each of the three types that
+    // have it calls rustix's for that.
     unsafe { append(buffer, read, |read| counted(read, |progress| progress.result)) }
 }
 
@@ -78,7 +81,8 @@ pub(crate) fn recv_from_unix(
     unsafe { append(buffer, receive, |received| counted(received, |(count, _)| *count)) }
 }
 
-/// Reads what is there, at most [`READ_MAX`] bytes, from what takes no memory but what is initialised: zeros are written before.
+/// Reads what is there, at most [`READ_MAX`] bytes, from what takes no memory but what is initialised: zeros are
+/// written before.
 pub(crate) fn poll_read(
     reader: Pin<&mut (impl AsyncRead + ?Sized)>,
     cx: &mut Context<'_>,
@@ -96,7 +100,8 @@ pub(crate) fn poll_read(
         Poll::Ready(read) => counted(read, |count| *count),
         Poll::Pending => 0,
     };
-    // SAFETY: zeros are initialised, and what is written over them by way of a `[u8]` is; `poll_checked` says no more than there are.
+    // SAFETY: zeros are initialised, and what is written over them by way of a `[u8]` is; `poll_checked` says no more
+    // than there are.
     unsafe { append(buffer, read, count) }
 }
 
@@ -113,11 +118,12 @@ pub(crate) fn write(sink: &impl Sink, buffer: &mut (impl Buf + ?Sized)) -> io::R
 /// Methods that read, for what has `read_methods`, which calls this.
 macro_rules! read_buf_methods {
     () => {
-        /// Appends what is there, at least one byte, to `buffer`; returns how many. Zero means that the other end is closed, or that `buffer` is
-        /// full. With the feature `bytes`.
+        /// Appends what is there, at least one byte, to `buffer`; returns how many. Zero means that the other end is
+        /// closed, or that `buffer` is full. With the feature `bytes`.
         ///
-        /// One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is there. Where there is none those two grow,
-        /// by what they think best, 64 bytes at least; `reserve` makes as much as is wanted.
+        /// One call fills at most the piece of `buffer` that comes next: of a `BytesMut` or `Vec` the room that is
+        /// there. Where there is none those two grow, by what they think best, 64 bytes at least; `reserve` makes as
+        /// much as is wanted.
         ///
         /// # Errors
         ///
@@ -140,12 +146,13 @@ macro_rules! read_buf_methods {
             })
         }
 
-        /// Appends what is there to `buffer`, without a wait; returns how many bytes, zero as [`read_buf`](Self::read_buf). With the feature `bytes`.
+        /// Appends what is there to `buffer`, without a wait; returns how many bytes, zero as
+        /// [`read_buf`](Self::read_buf). With the feature `bytes`.
         ///
         /// # Errors
         ///
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the next
-        /// event then. Others of `read(2)`.
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the
+        /// next event then. Others of `read(2)`.
         pub fn try_read_buf<B>(&self, buffer: &mut B) -> io::Result<usize>
         where
             B: ::bytes::BufMut + ?Sized,
@@ -163,8 +170,9 @@ pub(crate) use read_buf_methods;
 /// Methods that write, for what has `write_methods`, which calls this with what leads to the descriptor.
 macro_rules! write_buf_methods {
     ($($fd:tt)+) => {
-        /// Writes what fits, at least one byte, of `buffer`, and takes that out of it; returns how many bytes. Up to 16 pieces of `buffer` go in one
-        /// call. Zero if nothing is in it, for which it never waits. With the feature `bytes`.
+        /// Writes what fits, at least one byte, of `buffer`, and takes that out of it; returns how many bytes. Up to 16
+        /// pieces of `buffer` go in one call. Zero if nothing is in it, for which it never waits. With the feature
+        /// `bytes`.
         ///
         /// # Errors
         ///
@@ -225,13 +233,15 @@ macro_rules! write_buf_methods {
 }
 pub(crate) use write_buf_methods;
 
-/// Methods that receive datagrams, for what has a field `fd`, and methods `append` and `append_from` that receive one from the socket inside.
+/// Methods that receive datagrams, for what has a field `fd`, and methods `append` and `append_from` that receive one
+/// from the socket inside.
 macro_rules! recv_buf_methods {
     () => {
         /// [`recv`](Self::recv) that appends to `buffer`. With the feature `bytes`.
         ///
-        /// There must be room before (`reserve`): what doesn't fit into the piece of `buffer` that comes next is lost, and where there is no room at all the
-        /// whole datagram, for which this answers zero. A `BytesMut` or `Vec` without room grows by what it thinks best, which may be 64 bytes.
+        /// There must be room before (`reserve`): what doesn't fit into the piece of `buffer` that comes next is lost,
+        /// and where there is no room at all the whole datagram, for which this answers zero. A `BytesMut` or `Vec`
+        /// without room grows by what it thinks best, which may be 64 bytes.
         ///
         /// # Errors
         ///
@@ -247,9 +257,11 @@ macro_rules! recv_buf_methods {
             self.fd.read_with(move |socket| self.append(socket, buffer))
         }
 
-        /// [`recv_from`](Self::recv_from) that appends to `buffer`, as [`recv_buf`](Self::recv_buf). With the feature `bytes`.
+        /// [`recv_from`](Self::recv_from) that appends to `buffer`, as [`recv_buf`](Self::recv_buf). With the feature
+        /// `bytes`.
         ///
-        /// A sender of the Unix domain whose path has the greatest length, which std makes no address of, is told as one without a name.
+        /// A sender of the Unix domain whose path has the greatest length, which std makes no address of, is told as
+        /// one without a name.
         ///
         /// # Errors
         ///

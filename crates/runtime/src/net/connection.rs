@@ -30,7 +30,8 @@ macro_rules! connection_methods {
             })
         }
 
-        /// The same for what a listener in the runtime of `handle` has accepted: if the caller is in none, that is its runtime as well.
+        /// The same for what a listener in the runtime of `handle` has accepted: if the caller is in none, that is its
+        /// runtime as well.
         pub(super) fn accepted(socket: net::$stream, handle: &Handle) -> io::Result<Self> {
             let both = Interest::READABLE | Interest::WRITABLE;
             Ok(Self {
@@ -49,8 +50,8 @@ macro_rules! connection_methods {
             split::split(self)
         }
 
-        /// Splits it in two halves that may go to different tasks: one reads, the other writes, and ends the writing when it
-        /// is dropped. [`reunite`](OwnedReadHalf::reunite) undoes it.
+        /// Splits it in two halves that may go to different tasks: one reads, the other writes, and ends the writing
+        /// when it is dropped. [`reunite`](OwnedReadHalf::reunite) undoes it.
         #[must_use]
         pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
             split::into_split(self)
@@ -93,10 +94,12 @@ macro_rules! connection_methods {
             })
         }
 
-        /// Ends reading, writing, or both, for all who use the socket. To end writing lets the other end read to the end.
+        /// Ends reading, writing, or both, for all who use the socket. To end writing lets the other end read to the
+        /// end.
         ///
-        /// Who waits to read or write here is told. Of a socket of the Unix domain that is full Linux says nothing to others: neither to who waits for room by
-        /// another object that has the same socket, nor to the other end if reading is ended.
+        /// Who waits to read or write here is told. Of a socket of the Unix domain that is full Linux says nothing to
+        /// others: neither to who waits for room by another object that has the same socket, nor to the other end if
+        /// reading is ended.
         ///
         /// # Errors
         ///

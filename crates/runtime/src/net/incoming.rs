@@ -4,8 +4,8 @@
 macro_rules! incoming {
     ($listener:ident, $stream:ident) => {
         impl $listener {
-            /// The connections as a stream without an end. Of several such streams of one listener only the last is woken; let
-            /// several tasks call [`accept`](Self::accept) instead.
+            /// The connections as a stream without an end. Of several such streams of one listener only the last is
+            /// woken; let several tasks call [`accept`](Self::accept) instead.
             pub fn incoming(&self) -> Incoming<'_> {
                 Incoming { listener: self }
             }

@@ -3,13 +3,13 @@
 //! [`TcpListener`] and [`TcpStream`]; [`UdpSocket`]; [`UnixListener`], [`UnixStream`] and [`UnixDatagram`]; [`pipe`];
 //! [`lookup_host`] for names. Anything else with a descriptor: [`io::AsyncFd`](crate::io::AsyncFd).
 //!
-//! All operations take `&self`: one task may read while another writes, and what several tasks read or write at the same
-//! time comes in some order. Each tries first and waits only if it must: where data is there it costs one system call. The
-//! methods are futures: a task awaits them, a user-level thread or any other thread calls [`wait`](crate::Wait::wait) on
-//! them. Streams implement `AsyncRead` and `AsyncWrite` of the crate `futures-io`.
+//! All operations take `&self`: one task may read while another writes, and what several tasks read or write at the
+//! same time comes in some order. Each tries first and waits only if it must: where data is there it costs one system
+//! call. The methods are futures: a task awaits them, a user-level thread or any other thread calls
+//! [`wait`](crate::Wait::wait) on them. Streams implement `AsyncRead` and `AsyncWrite` of the crate `futures-io`.
 //!
-//! With the feature `bytes` they also read into buffers that grow by what has come, and write from buffers that shrink by what has gone: `read_buf`,
-//! `write_all_buf`, and `recv_buf` for datagrams.
+//! With the feature `bytes` they also read into buffers that grow by what has come, and write from buffers that shrink
+//! by what has gone: `read_buf`, `write_all_buf`, and `recv_buf` for datagrams.
 //!
 #![cfg_attr(feature = "bytes", doc = "```")]
 #![cfg_attr(not(feature = "bytes"), doc = "```ignore")]

@@ -48,12 +48,13 @@ pub struct PipeReader {
 }
 
 impl PipeReader {
-    /// Opens the named pipe (FIFO) at `path`, without waiting for a writer. A read answers zero while no writer has it open, and
-    /// again when the last one has closed it: [`readable`](Self::readable) waits for the first.
+    /// Opens the named pipe (FIFO) at `path`, without waiting for a writer. A read answers zero while no writer has it
+    /// open, and again when the last one has closed it: [`readable`](Self::readable) waits for the first.
     ///
     /// # Errors
     ///
-    /// `path` is no named pipe ([`InvalidInput`](io::ErrorKind::InvalidInput)); those of `open(2)`; the runtime shuts down.
+    /// `path` is no named pipe ([`InvalidInput`](io::ErrorKind::InvalidInput)); those of `open(2)`; the runtime shuts
+    /// down.
     ///
     /// # Panics
     ///
@@ -64,7 +65,8 @@ impl PipeReader {
         Self::from_std(pipe.into())
     }
 
-    /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is read like a pipe can be made one.
+    /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is read like a pipe can be
+    /// made one.
     ///
     /// # Errors
     ///
@@ -94,8 +96,8 @@ impl PipeReader {
     }
 }
 
-/// A writer may have put the pipe into packet mode (`O_DIRECT`), where a read ends with a packet. So to get less than there was
-/// room for exhausts nothing.
+/// A writer may have put the pipe into packet mode (`O_DIRECT`), where a read ends with a packet. So to get less than
+/// there was room for exhausts nothing.
 impl Source for io::PipeReader {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
         sys::fd::read(self, buffer).map(Progress::only)
@@ -126,8 +128,8 @@ impl PipeWriter {
     ///
     /// # Errors
     ///
-    /// No reader has it open (`ENXIO`); `path` is no named pipe ([`InvalidInput`](io::ErrorKind::InvalidInput)); others of
-    /// `open(2)`; the runtime shuts down.
+    /// No reader has it open (`ENXIO`); `path` is no named pipe ([`InvalidInput`](io::ErrorKind::InvalidInput)); others
+    /// of `open(2)`; the runtime shuts down.
     ///
     /// # Panics
     ///
@@ -138,7 +140,8 @@ impl PipeWriter {
         Self::from_std(pipe.into())
     }
 
-    /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is written like a pipe can be made one.
+    /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is written like a pipe can be
+    /// made one.
     ///
     /// # Errors
     ///

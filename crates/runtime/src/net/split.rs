@@ -1,8 +1,8 @@
 //! The two halves of a stream, one that reads and one that writes: the types, made for each kind of stream by a macro.
 //!
 //! All methods of a stream take a shared reference, so the halves add no ability. They say in types who reads and who
-//! writes, they implement `AsyncRead` and `AsyncWrite` for themselves, and the owned half that writes ends the writing when
-//! it is dropped.
+//! writes, they implement `AsyncRead` and `AsyncWrite` for themselves, and the owned half that writes ends the writing
+//! when it is dropped.
 
 /// The halves of `$stream`, which has `fn fd` and the methods of a std socket behind it.
 macro_rules! halves {
@@ -11,17 +11,18 @@ macro_rules! halves {
         #[derive(Debug)]
         pub struct ReadHalf<'a>(&'a $stream);
 
-        /// The half of a stream that writes; from [`split`](super::$stream::split). Dropping it leaves the stream as it is.
+        /// The half of a stream that writes; from [`split`](super::$stream::split). Dropping it leaves the stream as it
+        /// is.
         #[derive(Debug)]
         pub struct WriteHalf<'a>(&'a $stream);
 
-        /// The half of a stream that reads; from [`into_split`](super::$stream::into_split). The socket is closed when both
-        /// halves are gone.
+        /// The half of a stream that reads; from [`into_split`](super::$stream::into_split). The socket is closed when
+        /// both halves are gone.
         #[derive(Debug)]
         pub struct OwnedReadHalf(Arc<$stream>);
 
-        /// The half of a stream that writes; from [`into_split`](super::$stream::into_split). Dropping it ends the writing, so
-        /// that the other end reads to its end; [`forget`](Self::forget) doesn't.
+        /// The half of a stream that writes; from [`into_split`](super::$stream::into_split). Dropping it ends the
+        /// writing, so that the other end reads to its end; [`forget`](Self::forget) doesn't.
         #[derive(Debug)]
         pub struct OwnedWriteHalf {
             stream: Arc<$stream>,

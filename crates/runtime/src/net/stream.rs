@@ -1,7 +1,7 @@
 //! Reading and writing, for everything that moves bytes in order.
 //!
-//! Functions do it; macros give the methods, with their documentation, to each type: `read_methods` and `write_methods` to
-//! what has a method `fd`, `impl_read` and `impl_write` the traits of `futures_io` to what has those methods.
+//! Functions do it; macros give the methods, with their documentation, to each type: `read_methods` and `write_methods`
+//! to what has a method `fd`, `impl_read` and `impl_write` the traits of `futures_io` to what has those methods.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -28,7 +28,8 @@ pub(crate) trait Sink: AsFd {
     fn write_several(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize>;
 
     fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<Progress<usize>> {
-        // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to write, that is for the system to answer.
+        // Without the empty ones before it, which might be all that the system looks at. Where there is nothing to
+        // write, that is for the system to answer.
         let first = buffers.iter().position(|buffer| !buffer.is_empty()).unwrap_or(0);
         let buffers = &buffers[first..buffers.len().min(first + BUFFERS_MAX)];
         if let [buffer] = buffers {
@@ -46,11 +47,12 @@ pub(crate) trait Sink: AsFd {
     }
 }
 
-/// Up to so many bytes from several buffers are made one buffer first, bytes: to copy them takes 20 ns, and the system 60 to 70 less for one buffer than for
-/// two (Linux 6.18, 90 and 13 bytes to a socket).
+/// Up to so many bytes from several buffers are made one buffer first, bytes: to copy them takes 20 ns, and the system
+/// 60 to 70 less for one buffer than for two (Linux 6.18, 90 and 13 bytes to a socket).
 const GATHERED_MAX: usize = 1024;
 
-/// Copies `buffers`, one after the other, to the beginning of `gathered`, which is at least as long as they are together.
+/// Copies `buffers`, one after the other, to the beginning of `gathered`, which is at least as long as they are
+/// together.
 fn gather(buffers: &[IoSlice<'_>], mut gathered: &mut [u8]) {
     for buffer in buffers {
         let (place, rest) = std::mem::take(&mut gathered).split_at_mut(buffer.len());
@@ -65,9 +67,9 @@ pub(crate) fn read_vectored(fd: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io
     fd::read_vectored(fd, buffers).map(|count| Progress::of(count, wanted))
 }
 
-/// What is to be read into: `buffers` from the first on that has a place for a byte. Without the empty ones before it, which might be all that
-/// the system looks at ([`BUFFERS_MAX`]): it would answer zero then, which means the end. Nothing if no buffer has a place: the system might wait for a byte all
-/// the same.
+/// What is to be read into: `buffers` from the first on that has a place for a byte. Without the empty ones before it,
+/// which might be all that the system looks at ([`BUFFERS_MAX`]): it would answer zero then, which means the end.
+/// Nothing if no buffer has a place: the system might wait for a byte all the same.
 pub(crate) fn places<'a, 'b>(buffers: &'a mut [IoSliceMut<'b>]) -> &'a mut [IoSliceMut<'b>] {
     let empty = buffers.iter().take_while(|buffer| buffer.is_empty()).count();
     &mut buffers[empty..]
@@ -108,8 +110,8 @@ pub(crate) fn write_zero() -> io::Error {
 /// Methods that read, for what has `fn fd(&self) -> &AsyncFd<impl Source>`.
 macro_rules! read_methods {
     () => {
-        /// Reads what is there, at least one byte, into `buffer`; returns how many. Zero means that the other end is closed,
-        /// or that `buffer` is empty.
+        /// Reads what is there, at least one byte, into `buffer`; returns how many. Zero means that the other end is
+        /// closed, or that `buffer` is empty.
         ///
         /// # Errors
         ///
@@ -134,12 +136,13 @@ macro_rules! read_methods {
         ///
         /// # Errors
         ///
-        /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the other end is closed before; those of [`read`](Self::read).
+        /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the other end is closed before; those of
+        /// [`read`](Self::read).
         ///
         /// # Cancel safety
         ///
-        /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps
-        /// count.
+        /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop
+        /// keeps count.
         pub fn read_exact(&self, mut buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
             let mut wait = None;
             std::future::poll_fn(move |cx| {
@@ -180,8 +183,8 @@ macro_rules! read_methods {
         ///
         /// # Errors
         ///
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the next
-        /// event then. Others of `read(2)`.
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for the
+        /// next event then. Others of `read(2)`.
         pub fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
             if buffer.is_empty() {
                 return Ok(0);
@@ -205,8 +208,8 @@ macro_rules! read_methods {
 
         /// Waits until there may be something to read, or the other end is closed.
         ///
-        /// Ready again at once until a read has found less than it had room for; of a pipe, and of a Unix stream with room for fewer than 1,024
-        /// bytes or into memory that need not be initialised, until one has found nothing.
+        /// Ready again at once until a read has found less than it had room for; of a pipe, and of a Unix stream with
+        /// room for fewer than 1,024 bytes or into memory that need not be initialised, until one has found nothing.
         ///
         /// # Errors
         ///
@@ -219,7 +222,8 @@ macro_rules! read_methods {
             self.fd().readable().await
         }
 
-        /// [`read`](Self::read) for implementations of `Future` and `AsyncRead`: of those who poll, only the last is woken.
+        /// [`read`](Self::read) for implementations of `Future` and `AsyncRead`: of those who poll, only the last is
+        /// woken.
         ///
         /// # Errors
         ///
@@ -251,8 +255,8 @@ macro_rules! read_methods {
                 .poll_transfer(Side::Read, cx, |io| Source::read_vectored(io, buffers))
         }
 
-        /// [`poll_read`](Self::poll_read) into memory that need not be initialised; as many bytes as it returns are then, from
-        /// the beginning of `buffer`.
+        /// [`poll_read`](Self::poll_read) into memory that need not be initialised; as many bytes as it returns are
+        /// then, from the beginning of `buffer`.
         ///
         /// # Errors
         ///
@@ -284,19 +288,20 @@ macro_rules! read_methods {
 }
 pub(crate) use read_methods;
 
-/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`; or another method that leads there, with what
-/// is to follow it: `write_methods!(open()?)`.
+/// Methods that write, for what has `fn fd(&self) -> &AsyncFd<impl Sink>`; or another method that leads there, with
+/// what is to follow it: `write_methods!(open()?)`.
 macro_rules! write_methods {
     () => {
         write_methods!(fd());
     };
     ($($fd:tt)+) => {
-        /// Writes what fits, at least one byte, of `buffer`; returns how many. Zero if `buffer` is empty, for which it never waits.
+        /// Writes what fits, at least one byte, of `buffer`; returns how many. Zero if `buffer` is empty, for which it
+        /// never waits.
         ///
         /// # Errors
         ///
-        /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the other end is closed; others of `write(2)`; the runtime shuts
-        /// down.
+        /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the other end is closed; others of `write(2)`; the runtime
+        /// shuts down.
         ///
         /// # Cancel safety
         ///
@@ -337,7 +342,8 @@ macro_rules! write_methods {
             })
         }
 
-        /// Writes what fits, at least one byte, of `buffers`, one after the other; returns how many. Zero if all are empty, as [`write`](Self::write).
+        /// Writes what fits, at least one byte, of `buffers`, one after the other; returns how many. Zero if all are
+        /// empty, as [`write`](Self::write).
         ///
         /// # Errors
         ///
@@ -362,8 +368,8 @@ macro_rules! write_methods {
         ///
         /// # Errors
         ///
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for the next
-        /// event then. Others of [`write`](Self::write).
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for the
+        /// next event then. Others of [`write`](Self::write).
         pub fn try_write(&self, buffer: &[u8]) -> io::Result<usize> {
             self.$($fd)+.try_transfer(Side::Write, |io| crate::net::stream::Sink::write(io, buffer))
         }
@@ -393,7 +399,8 @@ macro_rules! write_methods {
             self.$($fd)+.writable().await
         }
 
-        /// [`write`](Self::write) for implementations of `Future` and `AsyncWrite`: of those who poll, only the last is woken.
+        /// [`write`](Self::write) for implementations of `Future` and `AsyncWrite`: of those who poll, only the last is
+        /// woken.
         ///
         /// # Errors
         ///
@@ -438,8 +445,9 @@ pub(crate) use write_methods;
 /// Waiting for either side, and operations that aren't here.
 macro_rules! ready_methods {
     () => {
-        /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system has told: room to write may be
-        /// missing from the first answer that could have it, because the system is asked to tell of it by that call.
+        /// Waits until one of the sides that `interest` names may be ready, and says which are, as far as the system
+        /// has told: room to write may be missing from the first answer that could have it, because the system is asked
+        /// to tell of it by that call.
         ///
         /// # Errors
         ///
@@ -453,8 +461,9 @@ macro_rules! ready_methods {
         }
 
         /// Calls `operation`, which reads or writes this by its descriptor, until it answers something other than
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in between for
-        /// those of the sides that `interest` names which aren't ready, or, if all are, for the next event of any.
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock) (or [`Interrupted`](io::ErrorKind::Interrupted)), and waits in
+        /// between for those of the sides that `interest` names which aren't ready, or, if all are, for the next event
+        /// of any.
         ///
         /// # Errors
         ///
@@ -468,8 +477,9 @@ macro_rules! ready_methods {
         }
 
         /// Calls `operation` once, which reads or writes this by its descriptor. If it answers
-        /// [`WouldBlock`](io::ErrorKind::WouldBlock), [`ready`](Self::ready) waits for the next event of the sides that `interest`
-        /// names; so do `readable` and `writable`, also of a side that was ready. Reading and writing try it.
+        /// [`WouldBlock`](io::ErrorKind::WouldBlock), [`ready`](Self::ready) waits for the next event of the sides that
+        /// `interest` names; so do `readable` and `writable`, also of a side that was ready. Reading and writing try
+        /// it.
         ///
         /// # Errors
         ///

@@ -15,8 +15,8 @@ use crate::sys::socket;
 
 /// A socket for datagrams over UDP.
 ///
-/// A datagram is sent as a whole, and received as a whole: what doesn't fit into the buffer is lost. It may get lost on its
-/// way, come twice, or be overtaken. All methods take `&self`: tasks share a socket by reference or `Arc`.
+/// A datagram is sent as a whole, and received as a whole: what doesn't fit into the buffer is lost. It may get lost on
+/// its way, come twice, or be overtaken. All methods take `&self`: tasks share a socket by reference or `Arc`.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -43,8 +43,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `addr` can't be looked up, as [`lookup_host`](super::lookup_host); no address can be bound (the error of the last); or the
-    /// runtime shuts down.
+    /// `addr` can't be looked up, as [`lookup_host`](super::lookup_host); no address can be bound (the error of the
+    /// last); or the runtime shuts down.
     ///
     /// # Panics
     ///
@@ -86,8 +86,8 @@ impl UdpSocket {
         self.fd.into_inner()
     }
 
-    /// Sets the address that [`send`](Self::send) sends to, and from which alone datagrams are received: the first address of
-    /// `addr` that works.
+    /// Sets the address that [`send`](Self::send) sends to, and from which alone datagrams are received: the first
+    /// address of `addr` that works.
     ///
     /// What others have sent before is received all the same: [`recv_from`](Self::recv_from) tells it apart.
     ///
@@ -124,8 +124,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// `target` can't be looked up; the datagram is too long; an earlier one was refused; others of `sendto(2)`; the runtime
-    /// shuts down.
+    /// `target` can't be looked up; the datagram is too long; an earlier one was refused; others of `sendto(2)`; the
+    /// runtime shuts down.
     ///
     /// # Panics
     ///
@@ -149,12 +149,13 @@ impl UdpSocket {
             .await
     }
 
-    /// Receives a datagram from the address that the socket is connected to; its length, or that of `buffer` if that is less.
+    /// Receives a datagram from the address that the socket is connected to; its length, or that of `buffer` if that is
+    /// less.
     ///
     /// # Errors
     ///
-    /// An earlier datagram was refused ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); others of `recv(2)`; the
-    /// runtime shuts down.
+    /// An earlier datagram was refused ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); others of `recv(2)`;
+    /// the runtime shuts down.
     ///
     /// # Cancel safety
     ///
@@ -272,8 +273,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then. Those
-    /// of [`send`](Self::send).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then.
+    /// Those of [`send`](Self::send).
     pub fn try_send(&self, buffer: &[u8]) -> io::Result<usize> {
         self.fd.try_write_with(|socket| socket::send(socket, buffer))
     }
@@ -291,8 +292,8 @@ impl UdpSocket {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then. Those
-    /// of [`recv`](Self::recv).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then.
+    /// Those of [`recv`](Self::recv).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd.try_read_with(|socket| socket::recv(socket, buffer))
     }
@@ -492,7 +493,8 @@ impl UdpSocket {
         SockRef::from(self).tos_v4()
     }
 
-    /// Sets the type of service that packets of IPv4 carry (`IP_TOS`): six bits for who queues them on the way, and two for congestion.
+    /// Sets the type of service that packets of IPv4 carry (`IP_TOS`): six bits for who queues them on the way, and two
+    /// for congestion.
     #[cfg(any(
         target_os = "linux",
         target_os = "android",
@@ -514,7 +516,8 @@ impl UdpSocket {
         SockRef::from(self).tclass_v6()
     }
 
-    /// Sets the traffic class that packets of IPv6 carry (`IPV6_TCLASS`); see [`set_tos_v4`](Self::set_tos_v4). Of a socket of IPv6 alone.
+    /// Sets the traffic class that packets of IPv6 carry (`IPV6_TCLASS`); see [`set_tos_v4`](Self::set_tos_v4). Of a
+    /// socket of IPv6 alone.
     #[cfg(any(
         target_os = "linux",
         target_os = "android",

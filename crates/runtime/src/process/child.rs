@@ -14,8 +14,8 @@ use crate::runtime::Handle;
 
 /// A process that a [`Command`](super::Command) has started.
 ///
-/// Dropping it does not end the process, unless [`kill_on_drop`](super::Command::kill_on_drop) says so; in either case it leaves no
-/// zombie (see the [module](super)).
+/// Dropping it does not end the process, unless [`kill_on_drop`](super::Command::kill_on_drop) says so; in either case
+/// it leaves no zombie (see the [module](super)).
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -79,8 +79,8 @@ impl Child {
         }
     }
 
-    /// The id of the process; `None` once it was waited for, because the id may be another's then. It was waited for by the system, or by others, if it was gone
-    /// before there was a descriptor of it.
+    /// The id of the process; `None` once it was waited for, because the id may be another's then. It was waited for by
+    /// the system, or by others, if it was gone before there was a descriptor of it.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         match &self.state {
@@ -104,15 +104,16 @@ impl Child {
         }
     }
 
-    /// Waits for the end of the process, after closing its standard input: a process that waits for its end would never end
-    /// itself. Take [`stdin`](Self::stdin) out before to keep it open.
+    /// Waits for the end of the process, after closing its standard input: a process that waits for its end would never
+    /// end itself. Take [`stdin`](Self::stdin) out before to keep it open.
     ///
     /// If its runtime stops, the one in which this is awaited goes on watching it. The pipes stay with the first.
     ///
     /// # Errors
     ///
-    /// Those of `waitpid(2)`, for example if others in this process wait for all children, or if it ignores `SIGCHLD`. Its runtime shuts down
-    /// before it has ended, and this is awaited in no other; or that one shuts down, too, or the process has no descriptors left for it.
+    /// Those of `waitpid(2)`, for example if others in this process wait for all children, or if it ignores `SIGCHLD`.
+    /// Its runtime shuts down before it has ended, and this is awaited in no other; or that one shuts down, too, or the
+    /// process has no descriptors left for it.
     ///
     /// # Cancel safety
     ///
@@ -130,9 +131,9 @@ impl Child {
         }
     }
 
-    /// Kills the process by `SIGKILL` and does not wait for its end. Does nothing if it was waited for, by whomever: no other process is
-    /// killed that has its id by then. (One may be if others in this process wait for all children in the moment in which it is started, or, where
-    /// there are no descriptors of processes, in which it is killed.)
+    /// Kills the process by `SIGKILL` and does not wait for its end. Does nothing if it was waited for, by whomever: no
+    /// other process is killed that has its id by then. (One may be if others in this process wait for all children in
+    /// the moment in which it is started, or, where there are no descriptors of processes, in which it is killed.)
     ///
     /// # Errors
     ///
@@ -160,8 +161,8 @@ impl Child {
         self.wait().await.map(drop)
     }
 
-    /// Reads all that it writes to those of standard output and error that are piped, and waits for its end, after closing its standard
-    /// input.
+    /// Reads all that it writes to those of standard output and error that are piped, and waits for its end, after
+    /// closing its standard input.
     ///
     /// # Errors
     ///

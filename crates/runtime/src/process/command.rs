@@ -58,9 +58,9 @@ impl StreamsSet {
 }
 
 impl Command {
-    /// A command for the program at a path, or by that name in `PATH`; without arguments, in the environment and the directory of
-    /// this process. Its standard input, output and error are those of this process, unless it is started by
-    /// [`output`](Self::output).
+    /// A command for the program at a path, or by that name in `PATH`; without arguments, in the environment and the
+    /// directory of this process. Its standard input, output and error are those of this process, unless it is started
+    /// by [`output`](Self::output).
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Command {
             is_set: StreamsSet::NONE,
@@ -139,10 +139,11 @@ impl Command {
 
     /// Sets its user by `setuid(2)`; its supplementary groups are given up if this process is the superuser's.
     ///
-    /// Like [`gid`](Self::gid) and [`pre_exec`](Self::pre_exec) this has std fork, and until it is another program the child runs on the
-    /// stack of the caller: on a user-level thread 256 KiB by default. What std does there needs little of it. But for a script
-    /// without `#!` the C library copies the list of arguments to that stack, 8 bytes for each: with tens of thousands the child
-    /// overflows it and ends by `SIGABRT`. Start such a one in a task or in `spawn_blocking`.
+    /// Like [`gid`](Self::gid) and [`pre_exec`](Self::pre_exec) this has std fork, and until it is another program the
+    /// child runs on the stack of the caller: on a user-level thread 256 KiB by default. What std does there needs
+    /// little of it. But for a script without `#!` the C library copies the list of arguments to that stack, 8 bytes
+    /// for each: with tens of thousands the child overflows it and ends by `SIGABRT`. Start such a one in a task or in
+    /// `spawn_blocking`.
     pub fn uid(&mut self, id: u32) -> &mut Self {
         self.std.uid(id);
         self
@@ -166,13 +167,15 @@ impl Command {
         self
     }
 
-    /// Has `f` called in the child, between `fork` and `exec`, after all other settings. What it can't do is an error of starting.
+    /// Has `f` called in the child, between `fork` and `exec`, after all other settings. What it can't do is an error
+    /// of starting.
     ///
     /// # Safety
     ///
-    /// As `std::os::unix::process::CommandExt::pre_exec`: the child is a copy of one thread of a process of many, so `f` must
-    /// do nothing but what is async-signal-safe. Above all it must not allocate, take a lock, or use this runtime. It runs on the stack
-    /// of the caller, as [`uid`](Self::uid) says: on a user-level thread there is no room for large arrays.
+    /// As `std::os::unix::process::CommandExt::pre_exec`: the child is a copy of one thread of a process of many, so
+    /// `f` must do nothing but what is async-signal-safe. Above all it must not allocate, take a lock, or use this
+    /// runtime. It runs on the stack of the caller, as [`uid`](Self::uid) says: on a user-level thread there is no room
+    /// for large arrays.
     pub unsafe fn pre_exec<F>(&mut self, f: F) -> &mut Self
     where
         F: FnMut() -> io::Result<()> + Send + Sync + 'static,
@@ -186,8 +189,8 @@ impl Command {
     ///
     /// # Errors
     ///
-    /// Those of std: the program isn't there, or can't be executed, or a setting fails. The process has no descriptors left, or the
-    /// runtime shuts down; a child that was started by then is killed.
+    /// Those of std: the program isn't there, or can't be executed, or a setting fails. The process has no descriptors
+    /// left, or the runtime shuts down; a child that was started by then is killed.
     ///
     /// # Panics
     ///
@@ -219,7 +222,8 @@ impl Command {
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in place of this.
+    /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in
+    /// place of this.
     #[track_caller]
     pub fn status(&mut self) -> impl Future<Output = io::Result<ExitStatus>> + Send + Sync + use<> {
         let child = self.spawn();
@@ -232,12 +236,13 @@ impl Command {
         }
     }
 
-    /// Starts it at once with standard output and error piped, whatever they were set to, and waits for its end and for all that it
-    /// writes.
+    /// Starts it at once with standard output and error piped, whatever they were set to, and waits for its end and for
+    /// all that it writes.
     ///
-    /// If its standard input was not set, it is `/dev/null`: the child reads from no terminal. When the command is started again by
-    /// [`spawn`](Self::spawn), streams that were not set are those of this process; output and error that were set stay piped. Of a
-    /// command of std's, or lent as std's by [`as_std_mut`](Self::as_std_mut), nobody can tell what was set: it counts as all.
+    /// If its standard input was not set, it is `/dev/null`: the child reads from no terminal. When the command is
+    /// started again by [`spawn`](Self::spawn), streams that were not set are those of this process; output and error
+    /// that were set stay piped. Of a command of std's, or lent as std's by [`as_std_mut`](Self::as_std_mut), nobody
+    /// can tell what was set: it counts as all.
     ///
     /// # Errors
     ///
@@ -249,7 +254,8 @@ impl Command {
     ///
     /// # Cancel safety
     ///
-    /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in place of this.
+    /// Not safe: the child is dropped, and another call starts another. Keep the [`Child`] of [`spawn`](Self::spawn) in
+    /// place of this.
     #[track_caller]
     pub fn output(&mut self) -> impl Future<Output = io::Result<Output>> + Send + Sync + use<> {
         // First: it may panic, and the command is left as it is then.
@@ -314,8 +320,8 @@ impl fmt::Debug for Command {
     }
 }
 
-/// While it lives, the calling thread may run wherever its runtime may, so that a process which it starts may, too. A worker that is
-/// pinned is pinned again after that; other threads are left as they are.
+/// While it lives, the calling thread may run wherever its runtime may, so that a process which it starts may, too. A
+/// worker that is pinned is pinned again after that; other threads are left as they are.
 struct Unpinned(Option<PuSet>);
 
 impl Unpinned {

@@ -20,8 +20,8 @@ const CHUNK: usize = 16 * 1024;
 
 /// The standard input of a child process. Dropping it closes it, which the child sees as the end.
 ///
-/// As a [`futures_io::AsyncWrite`] it need not be flushed, and closing it closes the pipe; of those who poll it only the last is
-/// woken. Whatever is asked of it afterwards fails as a [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+/// As a [`futures_io::AsyncWrite`] it need not be flushed, and closing it closes the pipe; of those who poll it only
+/// the last is woken. Whatever is asked of it afterwards fails as a [`BrokenPipe`](io::ErrorKind::BrokenPipe).
 #[derive(Debug)]
 pub struct ChildStdin {
     /// `None` once closed.
@@ -151,7 +151,8 @@ macro_rules! reader {
 
             read_methods!();
 
-            /// Reads until the child, and whoever else has it, has closed it; appends to `buffer`, returns how many bytes.
+            /// Reads until the child, and whoever else has it, has closed it; appends to `buffer`, returns how many
+            /// bytes.
             ///
             /// # Errors
             ///

@@ -11,7 +11,8 @@ use crate::runtime::Handle;
 use crate::signal::unix::{Signal, SignalKind, signal};
 use crate::sys::process::{gone, is_gone, pidfd_kill, pidfd_open};
 
-/// A process that has not been waited for, so that its id is its own, unless others in this process wait for children that are not theirs.
+/// A process that has not been waited for, so that its id is its own, unless others in this process wait for children
+/// that are not theirs.
 #[derive(Debug)]
 pub(super) struct Running {
     child: process::Child,
@@ -27,7 +28,8 @@ enum End {
     Pidfd(AsyncFd<OwnedFd>),
     /// Arrives when any child of this process has.
     Signal(Signal),
-    /// Nothing is to tell: it was waited for by others, or by the system because this process ignores `SIGCHLD`, before it had a descriptor.
+    /// Nothing is to tell: it was waited for by others, or by the system because this process ignores `SIGCHLD`, before
+    /// it had a descriptor.
     Gone,
 }
 
@@ -55,7 +57,8 @@ impl End {
     }
 }
 
-/// Kills `child`, unless it was waited for. Its id is its own then, if nobody else waits for it in between. The status if it has ended before.
+/// Kills `child`, unless it was waited for. Its id is its own then, if nobody else waits for it in between. The status
+/// if it has ended before.
 pub(super) fn kill_by_id(child: &mut process::Child) -> io::Result<Option<ExitStatus>> {
     match child.try_wait() {
         Ok(None) => child.kill().map(|()| None),
@@ -70,7 +73,8 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// There is no way to hear of its end: the process has no descriptors left, or the runtime shuts down. `child` comes back.
+    /// There is no way to hear of its end: the process has no descriptors left, or the runtime shuts down. `child`
+    /// comes back.
     pub(super) fn new(child: process::Child, runtime: Handle) -> Result<Self, (io::Error, process::Child)> {
         match End::of(child.id()) {
             Ok(end) => Ok(Running { child, end, runtime }),
@@ -116,8 +120,8 @@ impl Running {
 
     /// Waits for its end. Dropping the future loses nothing: std's child keeps the status once it has it.
     ///
-    /// The runtime that watches it may stop before, and its end be seen by nobody. So it is looked at once more, and then watched by
-    /// the runtime that is current here, if that is another: each round has one runtime less to go.
+    /// The runtime that watches it may stop before, and its end be seen by nobody. So it is looked at once more, and
+    /// then watched by the runtime that is current here, if that is another: each round has one runtime less to go.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         loop {
             let stopped = match self.watch().await {
@@ -137,10 +141,11 @@ impl Running {
         }
     }
 
-    /// Waits for its end as long as its runtime goes on; the outer error says that it has stopped, and nothing else does.
+    /// Waits for its end as long as its runtime goes on; the outer error says that it has stopped, and nothing else
+    /// does.
     ///
-    /// No end is missed. A pidfd stays readable, and an event that comes while `try_wait` answers is kept. The signal is counted from
-    /// before the first look on, so that one which comes between a look and the wait ends the wait.
+    /// No end is missed. A pidfd stays readable, and an event that comes while `try_wait` answers is kept. The signal
+    /// is counted from before the first look on, so that one which comes between a look and the wait ends the wait.
     async fn watch(&mut self) -> io::Result<io::Result<ExitStatus>> {
         let child = &mut self.child;
         match &mut self.end {

@@ -196,7 +196,8 @@ fn cat_of(runtime: &Runtime) -> (Child, ChildStdin) {
     (child, stdin)
 }
 
-/// Children whose runtime stops, and what waiting for them comes to: in another runtime, in one that stops as well, and in none.
+/// Children whose runtime stops, and what waiting for them comes to: in another runtime, in one that stops as well, and
+/// in none.
 fn the_stop_of_a_runtime_is_not_the_end_of_waiting(pidfd: bool) {
     let (first, second, third) = (runtime(), runtime(), runtime());
     let mut ended = first.block_on(async { Command::new("true").spawn().unwrap() });

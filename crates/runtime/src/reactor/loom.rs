@@ -108,8 +108,8 @@ fn l_nothing_there_keeps_a_newer_event() {
     });
 }
 
-/// The owner ends the side, which is an event that it makes itself, beside one of the holder's: who waits is woken once, and neither is lost to who was told
-/// of the other and finds nothing.
+/// The owner ends the side, which is an event that it makes itself, beside one of the holder's: who waits is woken
+/// once, and neither is lost to who was told of the other and finds nothing.
 #[test]
 fn l_an_event_of_the_owner_beside_one_of_the_holder() {
     check(|| {
@@ -194,8 +194,9 @@ fn l_who_waits_for_room_is_told() {
 fn l_registered_or_refused() {
     check(|| {
         let shard = Arc::new(Shard::new());
-        // The first has the page to itself, the second is one of two on the next, whose other place was never used: so many are
-        // there is what the closer may read too early. The pages are made here: loom does not see that their lock hands them over.
+        // The first has the page to itself, the second is one of two on the next, whose other place was never used: so
+        // many are there is what the closer may read too early. The pages are made here: loom does not see that their
+        // lock hands them over.
         let _held = [(); 2].map(|()| Registration::new(&shard, std::io::stdin().as_fd(), Interests::Both));
         let other = shard.clone();
         let thread = spawn(move || Registration::new(&other, std::io::stdin().as_fd(), Interests::Both));

@@ -3,15 +3,16 @@
 //! # Vocabulary
 //!
 //! A *source* is a descriptor with two *sides*, reading and writing; each side is *ready* or not, and has *waiters*. A
-//! *tick* counts the events of a side. A *shard* is a set of sources that is polled together; its *holder* is the worker that has the
-//! *duty* of polling it. A place in a shard has one owner after the other, told apart by their *generation*.
+//! *tick* counts the events of a side. A *shard* is a set of sources that is polled together; its *holder* is the
+//! worker that has the *duty* of polling it. A place in a shard has one owner after the other, told apart by their
+//! *generation*.
 //!
 //! # Who owns what
 //!
 //! - A [`Registration`] owns its source: a place in its shard's slab.
 //! - The [`Duty`] owns the poll: only its holder waits in the set, and marks sources as ready.
-//! - Wakers are behind a source's own lock, a leaf, under which no foreign code runs. A read or write that needs not wait takes
-//!   no lock, and there is none for a shard or for all.
+//! - Wakers are behind a source's own lock, a leaf, under which no foreign code runs. A read or write that needs not
+//!   wait takes no lock, and there is none for a shard or for all.
 //!
 //! The protocol with its losing interleavings is L in `sched/README.md`; who polls when is decided in `sched/poll.rs`.
 //!

@@ -99,7 +99,8 @@ impl Word {
         Self(self.0 & !(3 << shift) | bits << shift)
     }
 
-    /// After an event of `side`; `ended`: after which an operation that moves less than it could may not be the last to succeed.
+    /// After an event of `side`; `ended`: after which an operation that moves less than it could may not be the last to
+    /// succeed.
     pub(super) fn with_event(self, side: Side, ended: bool) -> Self {
         let shift = side.shift();
         let tick = u64::from(self.tick(side).0.wrapping_add(1)) << shift;
@@ -112,14 +113,15 @@ impl Word {
         (self.tick(side) == tick).then(|| self.with_readiness(side, NOT_READY))
     }
 
-    /// After an attempt, by who was told `tick`, that says nothing of a side that is ready; `None`: it is not, or an event came since.
+    /// After an attempt, by who was told `tick`, that says nothing of a side that is ready; `None`: it is not, or an
+    /// event came since.
     pub(super) fn forgotten(self, side: Side, tick: Tick) -> Option<Self> {
         let is_ready = self.readiness(side) == Readiness::Ready;
         (is_ready && self.tick(side) == tick).then(|| self.with_readiness(side, UNKNOWN))
     }
 
-    /// After an operation that succeeded and moved less than it could; `None`: an event came since, or the side has ended, so that
-    /// there may be more to be heard of and no event for it.
+    /// After an operation that succeeded and moved less than it could; `None`: an event came since, or the side has
+    /// ended, so that there may be more to be heard of and no event for it.
     pub(super) fn exhausted(self, side: Side, tick: Tick) -> Option<Self> {
         if self.has_ended(side) {
             None

@@ -24,8 +24,9 @@ thread_local! {
     static POLLER: Cell<WaiterId> = const { Cell::new(WaiterId::SHARED) };
 }
 
-/// As whom the caller waits, who has no future of his own: a user-level thread as itself, since nobody else is woken by the waker with which it polls; by the place of what it
-/// has of its own, where no other is as long as it lives. All tasks as one.
+/// As whom the caller waits, who has no future of his own: a user-level thread as itself, since nobody else is woken by
+/// the waker with which it polls; by the place of what it has of its own, where no other is as long as it lives. All
+/// tasks as one.
 ///
 /// A thread that gives up leaves its waker to the next event, or to be replaced by who has its place next.
 fn poller() -> WaiterId {
@@ -35,7 +36,8 @@ fn poller() -> WaiterId {
     }
 }
 
-/// Calls `poll` of an ordinary thread, which blocks until what it polls is ready: where that has to wait, it does so as itself, too.
+/// Calls `poll` of an ordinary thread, which blocks until what it polls is ready: where that has to wait, it does so as
+/// itself, too.
 pub(crate) fn poll_as_thread<T>(poll: impl FnOnce() -> T) -> T {
     /// Puts back who polled, also when `poll` panics.
     struct Restore(WaiterId);
@@ -56,8 +58,8 @@ pub(crate) enum Interests {
     Write,
     /// Both sides from the beginning: for one that is written first.
     Both,
-    /// Reading from the beginning, and writing as well from when somebody has to wait for it. Until then nobody hears that there is room: a
-    /// datagram that is taken at the other end makes room each time, and most writes find some.
+    /// Reading from the beginning, and writing as well from when somebody has to wait for it. Until then nobody hears
+    /// that there is room: a datagram that is taken at the other end makes room each time, and most writes find some.
     ReadFirst,
 }
 
@@ -83,7 +85,8 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Watches `fd`. Call [`deregister`](Self::deregister) before it is closed. Who calls this sees to it that somebody polls the shard.
+    /// Watches `fd`. Call [`deregister`](Self::deregister) before it is closed. Who calls this sees to it that somebody
+    /// polls the shard.
     ///
     /// # Errors
     ///
@@ -124,8 +127,9 @@ impl Registration {
         self.shard.remove(fd)
     }
 
-    /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` and `fd` as in [`ready`](Self::ready). Of those who
-    /// poll one side in this way only the last task is woken, and all threads; that one has no such limit.
+    /// Ready if an event came since the last [`clear_readiness`](Self::clear_readiness); `eager` and `fd` as in
+    /// [`ready`](Self::ready). Of those who poll one side in this way only the last task is woken, and all threads;
+    /// that one has no such limit.
     pub(crate) fn poll_ready(
         &self,
         fd: BorrowedFd<'_>,
@@ -137,7 +141,8 @@ impl Registration {
         coop::poll_progress(cx, |cx| self.poll_source(fd, side, &mut waiter, eager, cx))
     }
 
-    /// What [`poll_ready`](Self::poll_ready) and [`ready`](Self::ready) answer to who is eager, in a few instructions, if that is a tick; else ask them.
+    /// What [`poll_ready`](Self::poll_ready) and [`ready`](Self::ready) answer to who is eager, in a few instructions,
+    /// if that is a tick; else ask them.
     #[inline]
     pub(crate) fn ready_at_once(&self, side: Side) -> Option<Tick> {
         if !coop::has_budget_remaining() {
@@ -181,7 +186,8 @@ impl Registration {
         Ok(())
     }
 
-    /// Is it readable? If not, `waker` is called at the next event. For who is no task, and has no budget; of several only the last is called.
+    /// Is it readable? If not, `waker` is called at the next event. For who is no task, and has no budget; of several
+    /// only the last is called.
     ///
     /// # Errors
     ///
@@ -196,8 +202,8 @@ impl Registration {
         }
     }
 
-    /// Waits for readiness; any number of tasks may do so. `fd` is what was registered. `eager` also ends if nothing is known of the side, for those
-    /// who try in any case.
+    /// Waits for readiness; any number of tasks may do so. `fd` is what was registered. `eager` also ends if nothing is
+    /// known of the side, for those who try in any case.
     pub(crate) fn ready<'a>(&'a self, fd: BorrowedFd<'a>, side: Side, eager: bool) -> Ready<'a> {
         Ready {
             registration: self,
@@ -213,19 +219,21 @@ impl Registration {
         self.source().clear(side, tick);
     }
 
-    /// Somebody who was told `tick` has found out nothing of a side that is ready. Keeps a newer event. Who is `eager` tries in any case; who is not
-    /// waits for the next event.
+    /// Somebody who was told `tick` has found out nothing of a side that is ready. Keeps a newer event. Who is `eager`
+    /// tries in any case; who is not waits for the next event.
     pub(crate) fn forget_readiness(&self, side: Side, tick: Tick) {
         self.source().forget(side, tick);
     }
 
-    /// Somebody who was told `tick` has read, or written, less of a stream than there was room for: that was all. Keeps a newer event, and
-    /// the readiness of a stream whose other end is closed: the end came with the data, and is told but once.
+    /// Somebody who was told `tick` has read, or written, less of a stream than there was room for: that was all. Keeps
+    /// a newer event, and the readiness of a stream whose other end is closed: the end came with the data, and is told
+    /// but once.
     pub(crate) fn clear_exhausted(&self, side: Side, tick: Tick) {
         self.source().clear_exhausted(side, tick);
     }
 
-    /// Whether any event of `side` was of an end, an error or urgent data: if none was, nothing has ended that an event has told of.
+    /// Whether any event of `side` was of an end, an error or urgent data: if none was, nothing has ended that an event
+    /// has told of.
     pub(crate) fn has_ended(&self, side: Side) -> bool {
         self.source().has_ended(side)
     }

@@ -127,7 +127,8 @@ impl Shard {
     ///
     /// # Errors
     ///
-    /// The system can't watch this kind of descriptor, or the process has none left for the set, or the shard is closed.
+    /// The system can't watch this kind of descriptor, or the process has none left for the set, or the shard is
+    /// closed.
     pub(super) fn add(&self, fd: BorrowedFd<'_>, interest: Interest) -> io::Result<u32> {
         let poller = self.poller()?;
         let index = self
@@ -139,9 +140,9 @@ impl Shard {
         let key = self.key_of(index);
         debug_assert!(key != NOTIFICATION, "generations have 23 bits");
         stress::delay();
-        // Ordering: SeqCst; (L f) the place is taken before we look at the flag, against the flag before the look at the places. And (L b)
-        // the count is raised before `is_unseen` looks for a holder and for who is idle, against the fence (W1 B) of who goes to sleep
-        // before its look at the count.
+        // Ordering: SeqCst; (L f) the place is taken before we look at the flag, against the flag before the look at
+        // the places. And (L b) the count is raised before `is_unseen` looks for a holder and for who is idle, against
+        // the fence (W1 B) of who goes to sleep before its look at the count.
         fence(Ordering::SeqCst);
         // Ordering: Relaxed; after the fence.
         let added = if self.closed.load(Ordering::Relaxed) {
@@ -156,7 +157,8 @@ impl Shard {
         Ok(index)
     }
 
-    /// Changes what is heard of `fd`, which is watched as the source in this place. If it is ready now, that is an event.
+    /// Changes what is heard of `fd`, which is watched as the source in this place. If it is ready now, that is an
+    /// event.
     ///
     /// # Errors
     ///
@@ -222,7 +224,8 @@ impl Shard {
 }
 
 impl Duty<'_> {
-    /// Polls for at most `timeout` (`None`: until an event or a notification), marks sources as ready, and collects whom to wake.
+    /// Polls for at most `timeout` (`None`: until an event or a notification), marks sources as ready, and collects
+    /// whom to wake.
     pub(crate) fn poll(&self, catch: &mut Catch, timeout: Option<Duration>, clock: impl FnOnce() -> u64) -> Polled {
         let poller = self.shard.poller.get().expect("there are sources");
         let events = catch.events.get_or_insert_with(Events::new);

@@ -1,7 +1,8 @@
 //! The places of a shard's sources: taken and given back without a lock, and never freed before the shard.
 //!
-//! Pages of 64, 128, 256... places are made as they are needed. Free places form a stack, linked by index; its head carries a number
-//! that each push and pop raises, so that a head which was read long ago is not taken for the one that is there.
+//! Pages of 64, 128, 256... places are made as they are needed. Free places form a stack, linked by index; its head
+//! carries a number that each push and pop raises, so that a head which was read long ago is not taken for the one that
+//! is there.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -82,7 +83,8 @@ impl Slab {
             let index = first(head).checked_sub(1)?;
             // Ordering: Relaxed; may be another's by now, and then the exchange fails by the number.
             let next = self.get(index).expect("it was taken once").next.load(Ordering::Relaxed);
-            // Ordering: Acquire; as above. The store continues the release sequences of those who put back what is below.
+            // Ordering: Acquire; as above. The store continues the release sequences of those who put back what is
+            // below.
             match self
                 .free
                 .compare_exchange_weak(head, successor(head, next), Ordering::Acquire, Ordering::Acquire)

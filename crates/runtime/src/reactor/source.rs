@@ -70,8 +70,8 @@ impl Source {
         Word(self.word.load(Ordering::Relaxed)).generation()
     }
 
-    /// Is `side` ready? If not, the waker of `cx` will be called at its next event, under the name `waiter`, which is given if there is
-    /// none.
+    /// Is `side` ready? If not, the waker of `cx` will be called at its next event, under the name `waiter`, which is
+    /// given if there is none.
     ///
     /// `eager` accepts a side of which nothing is known, for those who try in any case.
     pub(super) fn poll(
@@ -98,7 +98,8 @@ impl Source {
         answer(word, side, true)?.ok()
     }
 
-    /// The part of [`poll`](Self::poll) for who has to wait, as far as it knows: a waiter until an event, or the answer after all.
+    /// The part of [`poll`](Self::poll) for who has to wait, as far as it knows: a waiter until an event, or the answer
+    /// after all.
     fn enlist(
         &self,
         side: Side,
@@ -124,13 +125,14 @@ impl Source {
         self.update(|word| word.cleared(side, tick));
     }
 
-    /// Makes of `side` one of which nothing is known if it is ready, unless it had an event since `tick`: who tries does so, who waits is told of the
-    /// next event.
+    /// Makes of `side` one of which nothing is known if it is ready, unless it had an event since `tick`: who tries
+    /// does so, who waits is told of the next event.
     pub(super) fn forget(&self, side: Side, tick: Tick) {
         self.update(|word| word.forgotten(side, tick));
     }
 
-    /// As [`clear`](Self::clear), for who had a part of what was asked for, and so has found the end of it, unless the other end is closed.
+    /// As [`clear`](Self::clear), for who had a part of what was asked for, and so has found the end of it, unless the
+    /// other end is closed.
     pub(super) fn clear_exhausted(&self, side: Side, tick: Tick) {
         self.update(|word| word.exhausted(side, tick));
     }
@@ -159,7 +161,8 @@ impl Source {
         drop(removed);
     }
 
-    /// An event came for the owner of this generation. Moves those who wait for it to `wakers`. False if that owner is gone.
+    /// An event came for the owner of this generation. Moves those who wait for it to `wakers`. False if that owner is
+    /// gone.
     pub(super) fn set_ready(&self, generation: u32, event: &Event, wakers: &mut Vec<Waker>) -> bool {
         let is_of = |side| match side {
             Side::Read => event.readable,
@@ -197,7 +200,8 @@ impl Source {
         true
     }
 
-    /// The reactor is gone: answers with an error from now on, and moves those who wait to `wakers`, so that they hear it.
+    /// The reactor is gone: answers with an error from now on, and moves those who wait to `wakers`, so that they hear
+    /// it.
     pub(super) fn close(&self, wakers: &mut Vec<Waker>) {
         // Ordering: AcqRel; (L f) as an event.
         self.word.fetch_or(Word::CLOSED, Ordering::AcqRel);
@@ -207,8 +211,8 @@ impl Source {
         }
     }
 
-    /// The owner gives the place back. Late events of its generation change nothing from now on. Returns who has waited, to be dropped when all
-    /// else is done: the wakers are others', and may panic.
+    /// The owner gives the place back. Late events of its generation change nothing from now on. Returns who has
+    /// waited, to be dropped when all else is done: the wakers are others', and may panic.
     #[must_use = "dropping them runs code of others"]
     pub(super) fn release(&self) -> Waiters {
         let mut waiters = self.lock();
@@ -233,8 +237,8 @@ impl Source {
         let mut current = self.word.load(Ordering::Relaxed);
         loop {
             let next = change(Word(current))?;
-            // Ordering: AcqRel; (L e) an event's Release pairs with the Acquire of who finds it; its own Acquire with the bit of a
-            // waiter. A release of the place hands over to who takes it next by way of the slab.
+            // Ordering: AcqRel; (L e) an event's Release pairs with the Acquire of who finds it; its own Acquire with
+            // the bit of a waiter. A release of the place hands over to who takes it next by way of the slab.
             match self
                 .word
                 .compare_exchange_weak(current, next.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -430,8 +434,8 @@ mod tests {
         }
     }
 
-    /// Who waits already polls with another waker, and the event comes between the look and the lock: its poller has changed the word,
-    /// and has yet to take the waiters.
+    /// Who waits already polls with another waker, and the event comes between the look and the lock: its poller has
+    /// changed the word, and has yet to take the waiters.
     #[test]
     fn no_waker_is_dropped_under_the_lock() {
         let source = Arc::new(Source::new());

@@ -93,7 +93,8 @@ fn a_hang_up_makes_both_sides_ready() {
     registration.deregister(left.as_fd()).unwrap();
 }
 
-/// A stream that was read to its end stays readable, though a short read has exhausted it: its end brings no other event.
+/// A stream that was read to its end stays readable, though a short read has exhausted it: its end brings no other
+/// event.
 #[test]
 fn a_short_read_does_not_hide_the_end() {
     let runtime = runtime();
@@ -357,7 +358,8 @@ fn a_waker_that_panics_is_none_of_who_ends_the_writing() {
     assert_eq!(told.try_recv(), Ok(()));
 }
 
-/// The waker of who waits belongs to others, and may panic when it is dropped. What the owner has had goes back all the same.
+/// The waker of who waits belongs to others, and may panic when it is dropped. What the owner has had goes back all the
+/// same.
 #[test]
 fn a_waker_that_panics_when_it_is_dropped_keeps_no_place() {
     struct Holds(Bomb);
@@ -380,7 +382,8 @@ fn a_waker_that_panics_when_it_is_dropped_keeps_no_place() {
     }
 }
 
-/// An old kernel, or a filter, that knows no waits to the nanosecond, and a timer that is more milliseconds away than fit an `int`: waited for in parts.
+/// An old kernel, or a filter, that knows no waits to the nanosecond, and a timer that is more milliseconds away than
+/// fit an `int`: waited for in parts.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn a_far_timer_is_waited_for_by_kernels_that_count_milliseconds() {
@@ -411,7 +414,8 @@ fn a_far_timer_is_waited_for_by_kernels_that_count_milliseconds() {
     assert_eq!(read_byte(&registration, &left), b'x');
 }
 
-/// Workers that wait for sources as well wake up for timers as early as others. The least late of many, because any may be late.
+/// Workers that wait for sources as well wake up for timers as early as others. The least late of many, because any may
+/// be late.
 #[cfg(target_os = "linux")]
 #[test]
 fn timers_beside_sources_are_not_rounded_up_to_milliseconds() {

@@ -48,13 +48,15 @@ impl Alarms {
         }
     }
 
-    /// `worker`, which is idle, will sleep no longer than until then. Later than it said before only as sentinel: others rely on it (O).
+    /// `worker`, which is idle, will sleep no longer than until then. Later than it said before only as sentinel:
+    /// others rely on it (O).
     pub(super) fn set(&self, worker: usize, time: u64) {
         // Ordering: Relaxed; who reads it too late wakes somebody in vain.
         self.times[worker].store(time, Ordering::Relaxed);
     }
 
-    /// `worker` is up. Before it announces itself again: else who then reads the time of an earlier sleep would rely on it.
+    /// `worker` is up. Before it announces itself again: else who then reads the time of an earlier sleep would rely on
+    /// it.
     pub(super) fn clear(&self, worker: usize) {
         // Ordering: Relaxed; its own.
         if self.times[worker].load(Ordering::Relaxed) != u64::MAX {

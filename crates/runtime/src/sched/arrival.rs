@@ -1,16 +1,18 @@
 //! How tasks came to the worker that runs them: what the counters of moves are told.
 //!
-//! Nothing is written when a task is taken from the worker's own slot or deque, which is what happens most of the time. What
-//! came from elsewhere is noted where it was taken, and asked for only if a task turns out to have been with another worker:
+//! Nothing is written when a task is taken from the worker's own slot or deque, which is what happens most of the time.
+//! What came from elsewhere is noted where it was taken, and asked for only if a task turns out to have been with
+//! another worker:
 //!
 //! - the task that was taken from elsewhere runs next: it is the one whose poll has the number of polls so far;
-//! - the rest of a stolen batch lies at the front of a deque that was empty, and a deque gives first what came first: it is
-//!   what the next pops of the deque give.
+//! - the rest of a stolen batch lies at the front of a deque that was empty, and a deque gives first what came first:
+//!   it is what the next pops of the deque give.
 //!
 //! What is taken from the back is of a batch only if the batch reaches that far.
 //!
-//! A thief that takes from the front of this deque meanwhile makes as many later pops count as stolen that are not; only
-//! those among them count at all that ran elsewhere before, and the next time the deque is empty all is right again.
+//! A thief that takes from the front of this deque meanwhile makes as many later pops count as stolen that are not;
+//! only those among them count at all that ran elsewhere before, and the next time the deque is empty all is right
+//! again.
 
 use std::cell::Cell;
 
@@ -68,8 +70,8 @@ impl Arrivals {
         }
     }
 
-    /// How the task came that is about to be polled, and was taken from the slot or not. Its pop is counted already, its
-    /// poll is not.
+    /// How the task came that is about to be polled, and was taken from the slot or not. Its pop is counted already,
+    /// its poll is not.
     pub(super) fn cause(&self, counters: &WorkerCounters, slot: bool) -> Cause {
         if self.poll.get() == counters.polls.get() {
             self.cause.get()

@@ -20,19 +20,21 @@ use crate::task::meta::{BINDS, BOUND, LEFT, LastWorker};
 pub(super) enum Starter {
     /// It sleeps: the thread is bound to it.
     Idle(WorkerId),
-    /// It was woken and has not got up yet: the thread waits in the queue of its group, where others find it if that takes long.
+    /// It was woken and has not got up yet: the thread waits in the queue of its group, where others find it if that
+    /// takes long.
     Waking(WorkerId),
     /// It was asked for by its number, awake or not.
     Named(WorkerId),
 }
 
 impl Context {
-    /// Who starts a thread in place of this worker, which was about to, if policy says so of the one that is asked: the one that the
-    /// thread before it was left to, as long as that one comes, or any of the same cache. Not twice for the same thread: it was
-    /// `left` by another already.
+    /// Who starts a thread in place of this worker, which was about to, if policy says so of the one that is asked: the
+    /// one that the thread before it was left to, as long as that one comes, or any of the same cache. Not twice for
+    /// the same thread: it was `left` by another already.
     ///
-    /// Whatever policy says, nobody is bound to a worker that is awake, or has not emptied its mailbox: it may run one task for ever,
-    /// and a thread that has not begun must not wait for that (W5). Unless its spawner named that worker.
+    /// Whatever policy says, nobody is bound to a worker that is awake, or has not emptied its mailbox: it may run one
+    /// task for ever, and a thread that has not begun must not wait for that (W5). Unless its spawner named that
+    /// worker.
     pub(super) fn starter(&self, meta: &Meta) -> Option<Starter> {
         if meta.has(LEFT) || self.unwinding.get() {
             return None;
@@ -89,8 +91,9 @@ impl Robbed {
 }
 
 impl Context {
-    /// Wakes one near `victim`, which has `starts` threads, for those that this worker, with `own` of them, does not take: the first that is
-    /// idle, has fewer, and would take some. For our sake, since we searched, nobody may have been woken.
+    /// Wakes one near `victim`, which has `starts` threads, for those that this worker, with `own` of them, does not
+    /// take: the first that is idle, has fewer, and would take some. For our sake, since we searched, nobody may have
+    /// been woken.
     fn hand_over_to_fewer(&self, victim: WorkerId, own: u32, starts: u32) {
         let shared = &*self.shared;
         let plan = &shared.policy.plan;
@@ -130,9 +133,10 @@ impl Context {
         }));
     }
 
-    /// How many tasks are stolen from a victim, at most `limit`: if it had threads that have not begun, as many as policy says, and a few for a
-    /// rescue in any case. That it had some is forgotten with the first task of its that begins [`patience`](quadrille_policy::Bind::patience) after
-    /// the last was stolen: what it has queued since may be tasks, which need not be shared out. To one that is [behind](Backlog) nothing is left.
+    /// How many tasks are stolen from a victim, at most `limit`: if it had threads that have not begun, as many as
+    /// policy says, and a few for a rescue in any case. That it had some is forgotten with the first task of its that
+    /// begins [`patience`](quadrille_policy::Bind::patience) after the last was stolen: what it has queued since may be
+    /// tasks, which need not be shared out. To one that is [behind](Backlog) nothing is left.
     pub(super) fn take_from(&self, victim: WorkerId, scope: Scope, limit: usize) -> usize {
         let Some(mut robbed) = self.robbed.get().filter(|robbed| robbed.victim == victim) else {
             return limit;
@@ -224,8 +228,9 @@ impl Worker {
 }
 
 impl Shared {
-    /// For a thread that is about to start, on a machine of one cache: claims another worker than the one that went idle last, which would be
-    /// woken for a task, if that has noticeably more threads. Else those that are spawned together shall meet there.
+    /// For a thread that is about to start, on a machine of one cache: claims another worker than the one that went
+    /// idle last, which would be woken for a task, if that has noticeably more threads. Else those that are spawned
+    /// together shall meet there.
     pub(super) fn claim_one_with_fewer(&self, rng: &mut Rng) -> Option<Seat> {
         let recent = self.sleepers.recent()?;
         let other = self.mate_of(recent, |bound| {
@@ -247,7 +252,8 @@ impl Shared {
         Some(if chosen == worker { *last } else { chosen })
     }
 
-    /// Threads that a worker has started and that have not ended, and its share of what waits in the queue of its group; an estimate.
+    /// Threads that a worker has started and that have not ended, and its share of what waits in the queue of its
+    /// group; an estimate.
     fn starts_on(&self, worker: WorkerId) -> u32 {
         let group = self.group_of(worker);
         lines::touch(&self.workers[worker.index()].living);

@@ -20,8 +20,8 @@ use crate::task::Runnable;
 use crate::task::meta::{BOUND, LastWorker, READY, THREAD};
 use crate::thread::note::Note;
 
-/// What is bound to a worker, was ever suspended, and has not ended: threads by the wakers on their own stacks, tasks by wakers of
-/// the list's.
+/// What is bound to a worker, was ever suspended, and has not ended: threads by the wakers on their own stacks, tasks
+/// by wakers of the list's.
 #[derive(Debug, Default)]
 pub(crate) struct Living {
     entries: RefCell<Vec<Entry>>,
@@ -99,7 +99,8 @@ impl Context {
     /// Enters a thread that runs here and is suspended for the first time (B c).
     ///
     /// # Safety
-    /// Waker and note stay where they are until [`has_ended`](Self::has_ended) is called with the key, on this OS thread.
+    /// Waker and note stay where they are until [`has_ended`](Self::has_ended) is called with the key, on this OS
+    /// thread.
     pub(crate) unsafe fn will_suspend(&self, waker: NonNull<Waker>, note: NonNull<Note>) -> usize {
         // SAFETY: passed on.
         let key = unsafe { self.living.insert(waker) };
@@ -131,8 +132,8 @@ impl Context {
 
     fn publish_living(&self) {
         let publish = |to: &AtomicU32, count: usize| {
-            // Ordering: Relaxed; a statistic with one writer. That it is zero when the last worker drops the tasks is seen
-            // through (D a).
+            // Ordering: Relaxed; a statistic with one writer. That it is zero when the last worker drops the tasks is
+            // seen through (D a).
             to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
         };
         publish(&self.me().living, self.living.len.get());
@@ -202,7 +203,8 @@ impl Shared {
     }
 }
 
-/// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for it.
+/// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for
+/// it.
 #[derive(Debug)]
 pub(super) struct Looping(pub(super) Arc<Shared>);
 
@@ -233,9 +235,9 @@ impl Worker {
         Some(runnable)
     }
 
-    /// A worker whose bound threads give way in turn is never dry, and would never search: what waits in the deques of its LLC
-    /// would be left to the others. So it takes part in that when it looks up; of threads that have not started every
-    /// worker gets its share so, which is for good. At most `limit` tasks.
+    /// A worker whose bound threads give way in turn is never dry, and would never search: what waits in the deques of
+    /// its LLC would be left to the others. So it takes part in that when it looks up; of threads that have not started
+    /// every worker gets its share so, which is for good. At most `limit` tasks.
     pub(super) fn join_in(&mut self, limit: usize) -> Option<Runnable> {
         if self.context.bound.len() == 0 || self.context.local.len() > 0 {
             return None;
@@ -246,8 +248,8 @@ impl Worker {
         Some(found)
     }
 
-    /// Ends every started thread and bound task of this worker, while it still is its OS thread's worker (B c), and once all have ended the loop
-    /// that `looping` stands for. By `&self`, as `execute`.
+    /// Ends every started thread and bound task of this worker, while it still is its OS thread's worker (B c), and
+    /// once all have ended the loop that `looping` stands for. By `&self`, as `execute`.
     pub(super) fn unwind_threads(&self, looping: Looping) {
         self.context.unwinding.set(true);
         drop(looping);
@@ -257,7 +259,8 @@ impl Worker {
             let before = self.context.living.len.get();
             self.context.living.wake_all();
             if before > 0 && !mem::replace(&mut tasks_woken, true) {
-                // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No task enters the registry any more.
+                // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No
+                // task enters the registry any more.
                 self.context.shared.registry.wake_all();
             }
             self.context.bound.collect(&self.context.me().bound);
@@ -283,7 +286,8 @@ impl Worker {
             }
             dropped |= self.context.shared.drop_queued();
             if self.context.living.len.get() == before && !dropped {
-                // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another worker.
+                // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another
+                // worker.
                 std::thread::yield_now();
             }
         }

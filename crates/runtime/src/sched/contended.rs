@@ -29,7 +29,8 @@ impl Contended {
         }
     }
 
-    /// The calling worker was unparked. If it is time, a look begins, which ends when it lies down. Returns what the looks before say that this costs.
+    /// The calling worker was unparked. If it is time, a look begins, which ends when it lies down. Returns what the
+    /// looks before say that this costs.
     pub(super) fn gets_up(&mut self, now: Nanos, config: &Config) -> Nanos {
         let Some(count) = &self.count else { return Nanos(0) };
         if now.since(self.looked) >= config.wake_cost.look {

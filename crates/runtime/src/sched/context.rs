@@ -38,7 +38,8 @@ pub(crate) struct Context {
     pub(crate) average_run: Cell<Nanos>,
     /// New tasks that went into our deque.
     pub(super) started: Cell<u64>,
-    /// How long what is spawned next is expected to wait, for all that follows it. Zero: nothing is known, or somebody was woken for it.
+    /// How long what is spawned next is expected to wait, for all that follows it. Zero: nothing is known, or somebody
+    /// was woken for it.
     pub(super) burst: Cell<Nanos>,
     /// Whether streaks are measured here, being long.
     pub(super) measures_streaks: Cell<bool>,
@@ -70,7 +71,8 @@ pub(crate) struct Context {
     pub(super) backlog: Cell<Option<Backlog>>,
     /// Whether the worker leaves: what is resumed from now on unwinds, what is spawned is dropped (B c).
     pub(crate) unwinding: Cell<bool>,
-    /// Whether what is woken now is one of many: they go to the end of the deque, and somebody is woken for all of them.
+    /// Whether what is woken now is one of many: they go to the end of the deque, and somebody is woken for all of
+    /// them.
     pub(super) in_batch: Cell<bool>,
     /// Where the next look at timers of others begins.
     pub(super) pulls_from: Cell<usize>,
@@ -82,14 +84,15 @@ pub(crate) struct Context {
     pub(super) turn_since: Cell<u64>,
     /// Stacks of the LLC that it keeps for itself.
     pub(crate) stacks: Kept,
-    /// Last, so dropped last: the queues above hold tasks of it, and `stacks` has some of its stacks. Nobody replaces it.
+    /// Last, so dropped last: the queues above hold tasks of it, and `stacks` has some of its stacks. Nobody replaces
+    /// it.
     pub(crate) shared: Arc<Shared>,
 }
 
 thread_local! {
     static CURRENT: Cell<*const Context> = const { Cell::new(ptr::null()) };
-    /// Whether the thread is or was a worker, of whichever runtime. Cleared only where somebody else's thread has run tasks in its
-    /// place (`in_place`): destructors that run while a worker leaves may not block either.
+    /// Whether the thread is or was a worker, of whichever runtime. Cleared only where somebody else's thread has run
+    /// tasks in its place (`in_place`): destructors that run while a worker leaves may not block either.
     static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
     /// Whether the task that the thread runs blocks in place.
     static IS_AWAY: Cell<bool> = const { Cell::new(false) };
@@ -106,8 +109,8 @@ pub(crate) fn may_block() -> bool {
     is_away() || !IS_WORKER_THREAD.with(Cell::get)
 }
 
-/// Whether the calling thread may wait for workers to leave: it is no worker, and was none; nor does it poll a future, which would
-/// hold up what else that future does.
+/// Whether the calling thread may wait for workers to leave: it is no worker, and was none; nor does it poll a future,
+/// which would hold up what else that future does.
 pub(crate) fn may_join() -> bool {
     !IS_WORKER_THREAD.with(Cell::get) && !IS_POLLING.with(Cell::get)
 }
@@ -216,8 +219,8 @@ impl Context {
         Entered(self)
     }
 
-    /// Until the guard is dropped the calling thread, whose worker this is, reaches it by `self`: for who has the worker exclusively and
-    /// calls what may look for it.
+    /// Until the guard is dropped the calling thread, whose worker this is, reaches it by `self`: for who has the
+    /// worker exclusively and calls what may look for it.
     pub(super) fn enter_again(&self) -> Again<'_> {
         let before = CURRENT.with(|current| current.replace(self));
         debug_assert!(before.is_null() || ptr::eq(before, self), "it is this worker's thread");
@@ -284,8 +287,8 @@ impl Drop for Again<'_> {
     }
 }
 
-/// While it lives, who runs on the thread has its worker exclusively: nothing else reaches the context by the thread's pointer, which builds with
-/// debug assertions refuse, unless it is lent ([`Context::enter_again`]).
+/// While it lives, who runs on the thread has its worker exclusively: nothing else reaches the context by the thread's
+/// pointer, which builds with debug assertions refuse, unless it is lent ([`Context::enter_again`]).
 #[derive(Debug)]
 pub(super) struct Exclusive(());
 

@@ -1,7 +1,7 @@
 //! Coupling sets as the scheduler sees them: who runs which, what is told of them, what a wake wants to know.
 //!
-//! The decisions are policy 3's; with one last-level cache, or the policy off, none of this runs and each hot path has one
-//! branch to say so.
+//! The decisions are policy 3's; with one last-level cache, or the policy off, none of this runs and each hot path has
+//! one branch to say so.
 
 use quadrille_policy::{
     CouplingView, ExportView, GroupId, LlcId, LlcView, Nanos, PullView, SetId, SetView, Share, TaskPolicy, WorkerId,
@@ -39,8 +39,8 @@ impl Worker {
         self.aggregates || self.reserve.is_on() || self.context.shared.loads.is_eager()
     }
 
-    /// Before a task runs, if a policy wants to know: notes which it is, for policy 2, and which set it belongs to, for the books of that and
-    /// for the tasks that it spawns and wakes. Without policy 5 it tells how many tasks it has.
+    /// Before a task runs, if a policy wants to know: notes which it is, for policy 2, and which set it belongs to, for
+    /// the books of that and for the tasks that it spawns and wakes. Without policy 5 it tells how many tasks it has.
     #[inline]
     pub(super) fn note_task(&mut self, runnable: &Runnable) {
         if self.context.shared.loads.is_eager() {
@@ -75,8 +75,8 @@ impl Worker {
         }
     }
 
-    /// Between tasks, with more in the deque than runs next and idle workers behind other caches: puts tasks up for those.
-    /// Returns the first one that stays, which runs now and so keeps its place.
+    /// Between tasks, with more in the deque than runs next and idle workers behind other caches: puts tasks up for
+    /// those. Returns the first one that stays, which runs now and so keeps its place.
     pub(super) fn spill(&mut self, now: Nanos) -> Option<Runnable> {
         let context = &self.context;
         let shared = &*context.shared;
@@ -173,8 +173,8 @@ impl Shared {
         }
     }
 
-    /// Of a cache that a task at `home` might move to, by its count and those of a few caches that stand for its node (K): so many
-    /// lines on any machine. On the own node, nobody asks who runs there.
+    /// Of a cache that a task at `home` might move to, by its count and those of a few caches that stand for its node
+    /// (K): so many lines on any machine. On the own node, nobody asks who runs there.
     fn llc_view(&self, llc: LlcId, home: GroupId) -> LlcView {
         let plan = &self.policy.plan;
         let node = plan.llcs[llc.index()].node;
@@ -188,7 +188,8 @@ impl Shared {
         }
     }
 
-    /// The load of `own` and of the least busy of the other caches; of those on other nodes only if none on our own will do.
+    /// The load of `own` and of the least busy of the other caches; of those on other nodes only if none on our own
+    /// will do.
     fn load(&self, own: LlcId, at: Nanos) -> Load {
         let plan = &self.policy.plan.llcs[own.index()];
         let (near, far) = plan.others.split_at(plan.others_on_node);
@@ -283,7 +284,8 @@ mod tests {
     #[test]
     fn a_cache_that_a_task_might_move_to_is_seen_by_its_counts() {
         let still = Still::new("node:2 llc:8 core:4", "groups=on");
-        // Behind the first cache of the second node three are idle, behind the next three caches one, behind all others all.
+        // Behind the first cache of the second node three are idle, behind the next three caches one, behind all others
+        // all.
         let idle = (32..35).chain([36, 40, 44]).chain(48..64);
         idle.for_each(|worker| still.announce(worker));
         let plan = &still.shared.policy.plan;

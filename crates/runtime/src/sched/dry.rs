@@ -1,5 +1,5 @@
-//! A worker that is out of work: it searches, lingers, sleeps, and searches again, until there is a task or the runtime stops. And what it owes others when it
-//! goes to work.
+//! A worker that is out of work: it searches, lingers, sleeps, and searches again, until there is a task or the runtime
+//! stops. And what it owes others when it goes to work.
 
 use quadrille_policy::Nanos;
 
@@ -12,8 +12,8 @@ use crate::sys::clock;
 use crate::task::Runnable;
 
 impl Worker {
-    /// What a worker without a task of its own looks at before it calls itself a searcher, which all others would read and
-    /// write: it is awake, as between any two tasks, and owes nobody what it leaves.
+    /// What a worker without a task of its own looks at before it calls itself a searcher, which all others would read
+    /// and write: it is awake, as between any two tasks, and owes nobody what it leaves.
     fn take_near(&mut self) -> Option<Runnable> {
         if self.context.shared.sleepers.is_stopping() {
             return None;
@@ -22,7 +22,8 @@ impl Worker {
         let context = &self.context;
         let pops = context.me().counters.injector_pops.get();
         let there = context.shared.injectors[context.llc()].len();
-        // The count of tasks until the next look up goes on: a worker that always finds something here has its duties too.
+        // The count of tasks until the next look up goes on: a worker that always finds something here has its duties
+        // too.
         let found = self.take_shared(self.context.shared.batch);
         if self.context.me().counters.injector_pops.get() == pops {
             self.coalescing.found(0, 0);
@@ -35,8 +36,8 @@ impl Worker {
         Some(found)
     }
 
-    /// Before it looks into the injector, which others fill one by one as it empties it: leaves them the lines of the queue for a moment, as if it ran one
-    /// more task.
+    /// Before it looks into the injector, which others fill one by one as it empties it: leaves them the lines of the
+    /// queue for a moment, as if it ran one more task.
     #[inline]
     fn waits_for_more(&mut self) {
         let context = &self.context;
@@ -58,8 +59,8 @@ impl Worker {
         context.now.set(Nanos(context.now.get().0.saturating_add(pause)));
     }
 
-    /// Out of work: search, sleep, search again, until there is a task or the runtime stops. Out of line, so that who takes the next task
-    /// is not: that is worth 20 instructions a task.
+    /// Out of work: search, sleep, search again, until there is a task or the runtime stops. Out of line, so that who
+    /// takes the next task is not: that is worth 20 instructions a task.
     #[inline(never)]
     pub(super) fn dry(&mut self) -> Option<Runnable> {
         self.judge_theft();
@@ -128,8 +129,9 @@ impl Worker {
         }
     }
 
-    /// What a searcher finds. A worker that finds something whenever it is dry never looks up: so timers and who is stuck come before what it searches. A
-    /// `rescue` comes before all: where its own timers expire again and again the sentinel would never come to it.
+    /// What a searcher finds. A worker that finds something whenever it is dry never looks up: so timers and who is
+    /// stuck come before what it searches. A `rescue` comes before all: where its own timers expire again and again the
+    /// sentinel would never come to it.
     pub(super) fn find_anywhere(&mut self, rescue: bool) -> Option<Runnable> {
         if rescue {
             self.context.fire();
@@ -184,9 +186,10 @@ impl Worker {
         self.name_successor();
     }
 
-    /// What a worker does before it sleeps, a piece at a time: what it keeps of stacks goes back to their shelf, and, if there are too many idle
-    /// ones, pages of some to the system. A searcher that has found nothing is none meanwhile, as if it ran a task, and leaves to others what
-    /// it would leave then (O); it searches again after, which the last one owes (W1s). False: there was nothing to do.
+    /// What a worker does before it sleeps, a piece at a time: what it keeps of stacks goes back to their shelf, and,
+    /// if there are too many idle ones, pages of some to the system. A searcher that has found nothing is none
+    /// meanwhile, as if it ran a task, and leaves to others what it would leave then (O); it searches again after,
+    /// which the last one owes (W1s). False: there was nothing to do.
     pub(super) fn releases_memory(&mut self) -> bool {
         self.context.stacks.put_back();
         if !self.context.stacks.is_crowded() {
@@ -220,7 +223,8 @@ impl Worker {
         self.was_busy_until(now);
     }
 
-    /// Takes the time from our unparker's look at its clock until `now`, when we got up, into the measured cost of a wake-up, and what is lost where others want the CPUs.
+    /// Takes the time from our unparker's look at its clock until `now`, when we got up, into the measured cost of a
+    /// wake-up, and what is lost where others want the CPUs.
     pub(super) fn measure_wake(&mut self, now: Nanos) {
         // Ordering: Relaxed; a measurement, published by the token.
         let at = self.context.me().told.unparked_at.swap(0, Ordering::Relaxed);

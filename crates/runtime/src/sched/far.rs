@@ -1,8 +1,9 @@
 //! What a dry worker takes from behind other last-level caches: nothing that is likely to be better off where it is.
 //!
-//! Two policies have a say. Policy 3: first what is exported, anything else only after some microseconds without a find.
-//! Policy 6: little or nothing while few run there. Both only delay: time passes, and searches that policy 6 spoils are counted.
-//! Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may (W1s).
+//! Two policies have a say. Policy 3: first what is exported, anything else only after some microseconds without a
+//! find. Policy 6: little or nothing while few run there. Both only delay: time passes, and searches that policy 6
+//! spoils are counted. Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody who may
+//! (W1s).
 
 use std::cell::LazyCell;
 use std::ops::Deref;
@@ -22,16 +23,17 @@ use crate::task::Runnable;
 /// How long a worker has been without work, by which the policies allow it more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
-    /// When it ran out of work. It is without work while it sleeps, too: what there was near it then was done by others, and
-    /// whoever wakes it for what waits behind another cache has found nobody nearer. To make it wait again would leave what is
-    /// put up for sleepers until its own workers take it back.
+    /// When it ran out of work. It is without work while it sleeps, too: what there was near it then was done by
+    /// others, and whoever wakes it for what waits behind another cache has found nobody nearer. To make it wait again
+    /// would leave what is put up for sleepers until its own workers take it back.
     pub(super) dry_since: Nanos,
-    /// Searches in a row that policy 6 spoiled. Sleep ends the row: what was left before has been handed over, and what there is
-    /// now is something else.
+    /// Searches in a row that policy 6 spoiled. Sleep ends the row: what was left before has been handed over, and what
+    /// there is now is something else.
     pub(super) skips: u8,
     /// Whether it has spoiled the present one: a search counts once, however many caches it looks behind.
     pub(super) spoiled: bool,
-    /// Whether the worker stays awake for something that its final look has seen. Until it has a task or sleeps it asks no gate.
+    /// Whether the worker stays awake for something that its final look has seen. Until it has a task or sleeps it asks
+    /// no gate.
     pub(super) seen: bool,
 }
 
@@ -55,8 +57,8 @@ impl Sight {
         self.skips = self.skips.saturating_add(u8::from(self.spoiled));
     }
 
-    /// Step 4 of parking, but for the own group's queue: injectors and exports, which W1 is about; and, for speed only, the
-    /// deques of the own LLC, or of the whole machine if the worker was the last searcher.
+    /// Step 4 of parking, but for the own group's queue: injectors and exports, which W1 is about; and, for speed only,
+    /// the deques of the own LLC, or of the whole machine if the worker was the last searcher.
     pub(super) fn final_look(self, context: &Context, last_searcher: bool) -> bool {
         let shared = &*context.shared;
         let own = shared.policy.plan.workers[context.id.index()].llc;
@@ -218,8 +220,8 @@ impl Worker {
         Some(runnable)
     }
 
-    /// The last searcher goes to work. Another may have gone to sleep beside what it was told to leave, because we searched
-    /// (W1s): wakes somebody for the first such queue.
+    /// The last searcher goes to work. Another may have gone to sleep beside what it was told to leave, because we
+    /// searched (W1s): wakes somebody for the first such queue.
     pub(super) fn pass_on(&self) {
         let context = &self.context;
         let shared = &*context.shared;
@@ -237,8 +239,8 @@ impl Worker {
         let _woken = others.any(|llc| shared.wake_behind(*llc, context));
     }
 
-    /// One task that the own cache has put up for others and nobody came for (W5). It has lost its place in a deque, and is to
-    /// be run now.
+    /// One task that the own cache has put up for others and nobody came for (W5). It has lost its place in a deque,
+    /// and is to be run now.
     pub(super) fn take_back(&self, now: Nanos) -> Option<Runnable> {
         let policy = &self.context.shared.policy;
         let llc = policy.plan.workers[self.context.id.index()].llc;

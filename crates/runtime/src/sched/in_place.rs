@@ -40,7 +40,8 @@ struct State {
     relievers: usize,
     /// Those among them that block in place.
     blocked: usize,
-    /// Threads, and tasks that their first run binds, that relievers came to: only a worker can start one. Empty unless all workers block.
+    /// Threads, and tasks that their first run binds, that relievers came to: only a worker can start one. Empty unless
+    /// all workers block.
     aside: Vec<Runnable>,
 }
 
@@ -176,8 +177,9 @@ impl Shared {
         }
     }
 
-    /// The calling thread is about to block. If nobody is left to run tasks, asks for a reliever, beyond the bound of the pool: what blocks may be waiting for
-    /// the pool, and what has all its threads for a task. There are as many relievers as other jobs, at most; then whoever returns runs tasks.
+    /// The calling thread is about to block. If nobody is left to run tasks, asks for a reliever, beyond the bound of
+    /// the pool: what blocks may be waiting for the pool, and what has all its threads for a task. There are as many
+    /// relievers as other jobs, at most; then whoever returns runs tasks.
     fn blocks(&self, is_reliever: bool) {
         let mut state = self.relief.lock();
         if is_reliever {
@@ -198,7 +200,8 @@ impl Shared {
             on_account: true,
             counted: false,
         };
-        // Refused, it is dropped, which takes it off the account: the runtime stops, or the system has no thread to give.
+        // Refused, it is dropped, which takes it off the account: the runtime stops, or the system has no thread to
+        // give.
         if let Err(rejected) = self.pool.submit_beyond(Box::new(|| reliever.run())) {
             drop(rejected.job);
         }
@@ -223,7 +226,8 @@ impl Shared {
     }
 }
 
-/// A thread of the blocking pool that runs tasks while all workers block in place. Dropping it takes it off the account.
+/// A thread of the blocking pool that runs tasks while all workers block in place. Dropping it takes it off the
+/// account.
 struct Reliever {
     shared: Arc<Shared>,
     /// It is one of [`State::relievers`].
@@ -289,8 +293,8 @@ impl Reliever {
         true
     }
 
-    /// Unless there are events sleeps until somebody returns, or for an interval: a wake-up that finds nobody idle tells nobody. A clock that stands jumps in
-    /// place of that, if everybody else waits, as for a worker that sleeps.
+    /// Unless there are events sleeps until somebody returns, or for an interval: a wake-up that finds nobody idle
+    /// tells nobody. A clock that stands jumps in place of that, if everybody else waits, as for a worker that sleeps.
     fn waits(&mut self, shared: &Shared, catch: &mut Catch) {
         let may_jump = shared.clock.may_jump();
         if shared.poll_all(catch) {
@@ -306,8 +310,8 @@ impl Reliever {
         }
     }
 
-    /// Whether it is the only one who is there for the tasks; then nobody returns as long as the guard is held. If it is not, it
-    /// is off the account, so that of two that meet one stays.
+    /// Whether it is the only one who is there for the tasks; then nobody returns as long as the guard is held. If it
+    /// is not, it is off the account, so that of two that meet one stays.
     fn goes_on<'a>(&mut self, shared: &'a Shared) -> Option<MutexGuard<'a, State>> {
         if !self.on_account {
             return None;
@@ -390,7 +394,8 @@ mod tests {
     use crate::sched::schedule;
     use crate::sched::still::Still;
 
-    /// Nothing is left in slot and deque, an idle worker is claimed, and the thread is a worker again when the call has ended.
+    /// Nothing is left in slot and deque, an idle worker is claimed, and the thread is a worker again when the call has
+    /// ended.
     #[test]
     fn the_worker_lets_go_of_what_it_has() {
         for config in ["groups=off", "groups=on"] {

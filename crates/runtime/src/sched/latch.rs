@@ -23,13 +23,15 @@ impl Latch {
 
     /// One more is counted. Only while somebody who is counted is not done, and stays so until this has returned.
     pub(crate) fn count_up(&self) {
-        // Ordering: Relaxed; whoever reads what follows reads of the same release sequence (B d), and nothing is handed over yet.
+        // Ordering: Relaxed; whoever reads what follows reads of the same release sequence (B d), and nothing is handed
+        // over yet.
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many are done. What they did happens before `wait` returns.
     pub(crate) fn count_down(&self, count: u32) {
-        // Ordering: Release; (B d) pairs with the Acquire in `wait`, whichever decrement that reads: they are one release sequence.
+        // Ordering: Release; (B d) pairs with the Acquire in `wait`, whichever decrement that reads: they are one
+        // release sequence.
         if self.left.fetch_sub(count, Ordering::Release) == count {
             // Not between the look and the sleep of who waits.
             drop(self.lock.lock().unwrap());

@@ -2,24 +2,27 @@
 //! (policy 2).
 //!
 //! 1. A worker counts for itself how long it was busy: from the task it found until it is dry.
-//! 2. What [`BusyCounter`] says others should know of that goes into one word of its cache. From the word anybody can tell how
-//!    long all workers were busy until now, those in tasks that go on for long included: nothing is told twice, or told late
-//!    and all at once.
-//! 3. When it looks up, and when it becomes dry, it adds to the sum of tasks what changed if [`LazyCounter::due`] says so: at
-//!    most once an interval, and only what is more than 1/64. With `lazy=off` it adds any change, and before each task.
+//! 2. What [`BusyCounter`] says others should know of that goes into one word of its cache. From the word anybody can
+//!    tell how long all workers were busy until now, those in tasks that go on for long included: nothing is told
+//!    twice, or told late and all at once.
+//! 3. When it looks up, and when it becomes dry, it adds to the sum of tasks what changed if [`LazyCounter::due`] says
+//!    so: at most once an interval, and only what is more than 1/64. With `lazy=off` it adds any change, and before
+//!    each task.
 //! 4. Before it parks and when it leaves it tells the rest, whatever that is: nobody would do it later.
-//! 5. Whoever tells something, and the sentinel for every cache, looks whether a sample is due. One of them has the turn, and
-//!    takes it.
+//! 5. Whoever tells something, and the sentinel for every cache, looks whether a sample is due. One of them has the
+//!    turn, and takes it.
 //!
-//! The sampler reads word and clock one after the other, and may lose its CPU in between: the word then covers more time than
-//! the clock says, and an idle cache would look full. So it reads the clock before and after the word, and if the two are more
-//! than a sixteenth of the time since the last sample apart, it gives the turn back: the next one has a longer time, with the
-//! word that belongs to it. A sampler that is held up thus makes its sample wrong by a sixteenth at most.
+//! The sampler reads word and clock one after the other, and may lose its CPU in between: the word then covers more
+//! time than the clock says, and an idle cache would look full. So it reads the clock before and after the word, and if
+//! the two are more than a sixteenth of the time since the last sample apart, it gives the turn back: the next one has
+//! a longer time, with the word that belongs to it. A sampler that is held up thus makes its sample wrong by a
+//! sixteenth at most.
 //!
 //! The sums of a cache have a line of their own, and so has what wakers read, which is written when it changes only.
 //!
-//! **Nothing here is read to decide whether a worker parks, is woken, or has done all it should**: those counts are exact,
-//! and in `idle` and `park`. (Tidy checks that these, `publish`, `search`, `shutdown`, `watch` and `worker` do not read it.)
+//! **Nothing here is read to decide whether a worker parks, is woken, or has done all it should**: those counts are
+//! exact, and in `idle` and `park`. (Tidy checks that these, `publish`, `search`, `shutdown`, `watch` and `worker` do
+//! not read it.)
 
 use std::cell::Cell;
 
@@ -38,7 +41,8 @@ use crate::sys::clock;
 /// In place of the time of the last sample: somebody takes one.
 const TURN: u64 = u64::MAX;
 
-/// Time of all workers of a cache without a sample, ns, after which the next one is not sure how long they were busy: half of what [`BusySum::beyond`] can tell.
+/// Time of all workers of a cache without a sample, ns, after which the next one is not sure how long they were busy:
+/// half of what [`BusySum::beyond`] can tell.
 const UNSURE: u64 = 1 << 46;
 
 /// One last-level cache.
@@ -61,8 +65,8 @@ struct Sums {
     sampled_at: AtomicU64,
     /// Busy time of all workers that samples have counted so far, ns; belongs to whoever has the turn.
     counted: AtomicU64,
-    /// The most busy time that anybody who asked was told of, ns. What is believed may turn out to have been too much: a worker that is dry
-    /// says so late.
+    /// The most busy time that anybody who asked was told of, ns. What is believed may turn out to have been too much:
+    /// a worker that is dry says so late.
     reported: AtomicU64,
 }
 
@@ -72,13 +76,14 @@ struct Sums {
 pub struct LlcMetrics {
     /// Share of the workers' time spent busy, moving average, in 1/1024.
     pub utilisation: u16,
-    /// Time that its workers spent busy, ns. Never less than an earlier look has said; a worker that has become dry may seem busy for an interval of
-    /// [`Config::lazy_counters`](crate::policy::Config::lazy_counters) (1 ms by default), or until it parks.
+    /// Time that its workers spent busy, ns. Never less than an earlier look has said; a worker that has become dry may
+    /// seem busy for an interval of [`Config::lazy_counters`](crate::policy::Config::lazy_counters) (1 ms by default),
+    /// or until it parks.
     pub busy_ns: u64,
     /// Workers that are busy.
     pub running: u64,
-    /// Tasks made less tasks gone by its workers; those of other threads count for the first cache. Only the sum over all caches means
-    /// anything: [`Metrics::live_tasks`](crate::metrics::Metrics::live_tasks).
+    /// Tasks made less tasks gone by its workers; those of other threads count for the first cache. Only the sum over
+    /// all caches means anything: [`Metrics::live_tasks`](crate::metrics::Metrics::live_tasks).
     pub live: i64,
 }
 
@@ -335,7 +340,8 @@ impl OwnLoad {
         }
     }
 
-    /// The same for its tasks: to spawn and to end one costs an addition to a counter, the difference of which counts here.
+    /// The same for its tasks: to spawn and to end one costs an addition to a counter, the difference of which counts
+    /// here.
     fn publish(
         &self,
         shared: &Shared,
@@ -448,8 +454,8 @@ mod tests {
         assert_eq!(sampled(&loads, 0, 3), 128);
     }
 
-    /// Two of eight workers behind a cache are busy: one with tasks of no length, which looks up each millisecond, and one
-    /// with tasks that take `long_ms`. The highest and the last utilisation in 200 ms.
+    /// Two of eight workers behind a cache are busy: one with tasks of no length, which looks up each millisecond, and
+    /// one with tasks that take `long_ms`. The highest and the last utilisation in 200 ms.
     fn two_of_eight(long_ms: u64) -> (u16, u16) {
         let still = Still::new("llc:2 core:8", "groups=on");
         let (shared, counters) = (&*still.shared, WorkerCounters::default());
@@ -474,8 +480,8 @@ mod tests {
         (most, last)
     }
 
-    /// Eight workers go to work, and after a first sample the program is stopped until `stopped_ms`. Utilisation 100 ms after that, and what is then
-    /// said of busy time in ms.
+    /// Eight workers go to work, and after a first sample the program is stopped until `stopped_ms`. Utilisation 100 ms
+    /// after that, and what is then said of busy time in ms.
     fn busy_after_a_stop(stopped_ms: u64) -> (u16, u64) {
         let still = Still::new("core:8", "groups=on");
         let (shared, counters) = (&*still.shared, WorkerCounters::default());

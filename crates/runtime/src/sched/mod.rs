@@ -107,7 +107,8 @@ pub(crate) struct WorkerShared {
     /// What those wait for.
     pub(crate) notes: Notes,
     pub(crate) counters: WorkerCounters,
-    /// On lines of their own: others read them with every wake-up, while the worker writes all the rest with every task.
+    /// On lines of their own: others read them with every wake-up, while the worker writes all the rest with every
+    /// task.
     told: CachePadded<Told>,
     /// What was set here and has not expired. On lines of their own: its worker writes them with every timer.
     pub(crate) timers: CachePadded<Store<Waker>>,
@@ -127,8 +128,8 @@ struct Told {
 }
 
 impl Told {
-    /// Tells the average run of a task if it is not about what was told last: others compare it with multiples of what a wake-up
-    /// costs, and lose the line with each change.
+    /// Tells the average run of a task if it is not about what was told last: others compare it with multiples of what
+    /// a wake-up costs, and lose the line with each change.
     fn tell_average(&self, average: Nanos) {
         // Ordering: Relaxed; an estimate for others.
         let told = self.average_run.load(Ordering::Relaxed);
@@ -154,8 +155,8 @@ impl WorkerShared {
         }
     }
 
-    /// Whether thieves leave its deque alone, by the cost of moving what is in it, or because it goes on alone. What is stuck there is rescued all the
-    /// same (W5).
+    /// Whether thieves leave its deque alone, by the cost of moving what is in it, or because it goes on alone. What is
+    /// stuck there is rescued all the same (W5).
     #[inline]
     pub(crate) fn is_spared(&self, now: Nanos) -> bool {
         // Ordering: Relaxed; a hint.

@@ -1,8 +1,9 @@
 //! Threads that are no workers: whether they spin before they sleep, and for how long.
 //!
-//! A thread in `block_on` waits for what a worker does, and one of the pool's for the next job, of whoever waits for the last one's answer. To wake them through the kernel costs more
-//! than most of what they wait for. But they spin only where there is a hardware thread for them, that of a worker who is idle or one that no worker has: they would take one from who
-//! works, and have used up their slice when they are told.
+//! A thread in `block_on` waits for what a worker does, and one of the pool's for the next job, of whoever waits for
+//! the last one's answer. To wake them through the kernel costs more than most of what they wait for. But they spin
+//! only where there is a hardware thread for them, that of a worker who is idle or one that no worker has: they would
+//! take one from who works, and have used up their slice when they are told.
 
 use quadrille_policy::{Config, Nanos, Spins};
 
@@ -37,7 +38,8 @@ impl Shared {
         Spins::longest_for_two(&self.policy.config, self.wake_cost())
     }
 
-    /// Has the calling thread `spin` for so long at most, if there is a hardware thread for it beside those that spin already. What `spin` answers.
+    /// Has the calling thread `spin` for so long at most, if there is a hardware thread for it beside those that spin
+    /// already. What `spin` answers.
     pub(crate) fn spins_outside<R>(&self, spin: impl FnOnce(&Config, Nanos) -> Option<R>) -> Option<R> {
         let limit = self.spin_outside();
         if !self.spins || limit == Nanos(0) {

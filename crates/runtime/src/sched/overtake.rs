@@ -1,9 +1,11 @@
-//! Short tasks go before long ones that have waited for longer: what the policy says is done ([`Overtaking`](quadrille_policy::Overtaking)).
+//! Short tasks go before long ones that have waited for longer: what the policy says is done
+//! ([`Overtaking`](quadrille_policy::Overtaking)).
 //!
-//! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the slot, and goes to the back as a task
-//! does that gives way. So it is in nobody else's hands for no longer than that one's is, thieves find it, and what W1 and W5 say of who is requeued is true
-//! of it. What is bound goes to the back of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for as long as others compute for 3 ms after the
-//! last long poll, and while a long one waits, and no task costs more than without.
+//! A task is passed over by its own worker, between two polls: it is taken from the front of the deque, or from the
+//! slot, and goes to the back as a task does that gives way. So it is in nobody else's hands for no longer than that
+//! one's is, thieves find it, and what W1 and W5 say of who is requeued is true of it. What is bound goes to the back
+//! of the bound FIFO likewise. As long as a worker looks up in time nothing here runs, but for as long as others
+//! compute for 3 ms after the last long poll, and while a long one waits, and no task costs more than without.
 
 use quadrille_policy::Nanos;
 
@@ -16,7 +18,8 @@ use crate::task::meta::{BOUND, LONG};
 /// Where so many are passed over at once, that takes little beside a long poll, and needs no look at the clock.
 const UNTIMED: usize = 32;
 
-/// How far the two queues have been gone through, since the first one was passed over, or since there was nothing but long ones.
+/// How far the two queues have been gone through, since the first one was passed over, or since there was nothing but
+/// long ones.
 struct Round {
     /// Whether it is in the bound FIFO, and not in the deque.
     in_bound: bool,
@@ -120,7 +123,8 @@ impl Round {
 }
 
 impl Worker {
-    /// Before a task, once it is due or long ones are about: looks up, or takes the next task by time. As [`look_up`](Self::look_up): `None`: stop.
+    /// Before a task, once it is due or long ones are about: looks up, or takes the next task by time. As
+    /// [`look_up`](Self::look_up): `None`: stop.
     #[cold]
     pub(super) fn comes_between(&mut self) -> Option<Option<Runnable>> {
         if self.overtaking.is_on() {
@@ -190,7 +194,8 @@ impl Worker {
     /// That task, or what goes before it: the next one that may, of its own queue first.
     fn pass_over(&mut self, runnable: Runnable, now: Nanos) -> Option<Runnable> {
         let mut round = Round::begins(self, &runnable);
-        // Of two queues, this one, and one before each: all of them may be passed over twice, and once more for one that is not there.
+        // Of two queues, this one, and one before each: all of them may be passed over twice, and once more for one
+        // that is not there.
         let most = 3 * (round.deque + round.bound + 3);
         let (mut passed, mut passed_bound, mut from_slot) = (0, 0, false);
         let mut next = Some(runnable);
@@ -242,7 +247,8 @@ impl Worker {
         Some(next)
     }
 
-    /// What comes after one that was passed over: what is left of its queue, and then the other queue, as if there were nothing in that one.
+    /// What comes after one that was passed over: what is left of its queue, and then the other queue, as if there were
+    /// nothing in that one.
     fn after(&mut self, round: &mut Round) -> Option<Runnable> {
         // Of this queue, of the other one, and of both from the beginning.
         for _ in 0..4 {
@@ -268,8 +274,8 @@ impl Worker {
         None
     }
 
-    /// What is run now was found after others were passed over. If it is the next one of the queue of one of those, that queue has its turn, and a streak begins,
-    /// unless it waited before the queue (W5).
+    /// What is run now was found after others were passed over. If it is the next one of the queue of one of those,
+    /// that queue has its turn, and a streak begins, unless it waited before the queue (W5).
     fn begins_after(&mut self, round: &Round) {
         let context = &self.context;
         self.bound_first = !round.in_bound && context.bound.len() > 0;
@@ -290,7 +296,8 @@ impl Worker {
         }
     }
 
-    /// What was passed over waits in the deque, as what gives way: somebody watches. What has been in the slot is offered.
+    /// What was passed over waits in the deque, as what gives way: somebody watches. What has been in the slot is
+    /// offered.
     fn watches_passed(&self, from_slot: bool) {
         self.context.streak_end.set(self.context.local.end());
         if from_slot {

@@ -35,18 +35,20 @@ pub(super) fn poll(duty: &Duty<'_>, catch: &mut Catch, timeout: Option<Duration>
 }
 
 impl Worker {
-    /// Between tasks: polls the own cache's shard without a wait, if nobody has for a while. What it brings is ready in slot and
-    /// deque, or wherever the policies put it.
+    /// Between tasks: polls the own cache's shard without a wait, if nobody has for a while. What it brings is ready in
+    /// slot and deque, or wherever the policies put it.
     #[inline]
     pub(super) fn poll_own(&mut self, now: Nanos) {
         let interval = self.context.shared.policy.config.poll_interval;
         if self.reactor().is_used() && self.poll_if_due(now, interval).is_some() {
-            // Who has registered a source meanwhile has seen a holder, and woken nobody (L b); our next task may run for long.
+            // Who has registered a source meanwhile has seen a holder, and woken nobody (L b); our next task may run
+            // for long.
             self.name_successor();
         }
     }
 
-    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while, or if that has paid of late.
+    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while,
+    /// or if that has paid of late.
     pub(super) fn take_polled(&mut self, now: Nanos) -> Option<Runnable> {
         if !self.reactor().is_used() {
             return None;
@@ -94,8 +96,8 @@ impl Worker {
         Some(self.wake_caught())
     }
 
-    /// Busy, at the end of an interval, and nobody is idle: polls the shards that nobody has polled since the last look, whose workers may all
-    /// be stuck.
+    /// Busy, at the end of an interval, and nobody is idle: polls the shards that nobody has polled since the last
+    /// look, whose workers may all be stuck.
     pub(super) fn poll_neglected(&mut self) {
         if !self.reactor().is_used() {
             return;
@@ -112,13 +114,15 @@ impl Worker {
             }
         }
         if polled {
-            // Who has gone to sleep meanwhile has seen a holder, and one who registered a source has woken nobody (L b).
+            // Who has gone to sleep meanwhile has seen a holder, and one who registered a source has woken nobody
+            // (L b).
             self.name_successor();
         }
         self.wake_caught();
     }
 
-    /// Between tasks, before [`wake_caught`](Self::wake_caught) moves the clock on: the time since it was read last went into tasks.
+    /// Between tasks, before [`wake_caught`](Self::wake_caught) moves the clock on: the time since it was read last
+    /// went into tasks.
     pub(super) fn was_busy_until_caught(&mut self) {
         if !self.catch.wakers.is_empty() {
             self.was_busy_until(Nanos(self.catch.caught_at));
@@ -133,8 +137,8 @@ impl Worker {
         let context = &self.context;
         context.now.set(Nanos(self.catch.caught_at));
         context.leaves_task();
-        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the worker is borrowed
-        // exclusively.
+        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the
+        // worker is borrowed exclusively.
         let _again = context.enter_again();
         wake_each(&mut self.catch.wakers);
         true
@@ -146,8 +150,9 @@ impl Worker {
 }
 
 impl Sleepers {
-    /// The poll duty with which `worker` goes to sleep: that of its own cache's shard, else of the nearest behind whose cache nobody is
-    /// awake. A sentinel leaves its own to who is awake there and comes to the end of a task, so that the next event does not take the watch away (L c).
+    /// The poll duty with which `worker` goes to sleep: that of its own cache's shard, else of the nearest behind whose
+    /// cache nobody is awake. A sentinel leaves its own to who is awake there and comes to the end of a task, so that
+    /// the next event does not take the watch away (L c).
     pub(super) fn poll_duty(&self, worker: usize, is_sentinel: bool, host: &impl Host) -> Option<(usize, Duty<'_>)> {
         if !self.reactor.is_used() {
             return None;
@@ -163,15 +168,16 @@ impl Sleepers {
         take(own, is_sentinel).or_else(|| host.others().iter().find_map(|other| take(other.index(), true)))
     }
 
-    /// Whether `worker`, which is awake, would go to sleep with the poll duty of its own cache's shard, as things are. `all_held`: as [`Host::all_held`].
+    /// Whether `worker`, which is awake, would go to sleep with the poll duty of its own cache's shard, as things are.
+    /// `all_held`: as [`Host::all_held`].
     pub(super) fn would_poll(&self, worker: usize, all_held: impl FnOnce() -> bool) -> bool {
         let own = self.llc_of(worker);
         let is_left = || !self.has_sentinel() && self.awake_and_idle(own).0 > 1 && !all_held();
         self.reactor.is_used() && self.reactor.shard(own).is_unpolled() && !is_left()
     }
 
-    /// The sentinel's look at the shards that nobody polls: takes the duty of the first, if it has none, and polls the others without a
-    /// wait (L c). True if that has brought something.
+    /// The sentinel's look at the shards that nobody polls: takes the duty of the first, if it has none, and polls the
+    /// others without a wait (L c). True if that has brought something.
     pub(super) fn watch_shards<'a>(
         &'a self,
         worker: usize,
@@ -222,7 +228,8 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// The system can't watch this kind of descriptor, or the process has no descriptor left, or the runtime was shut down.
+    /// The system can't watch this kind of descriptor, or the process has no descriptor left, or the runtime was shut
+    /// down.
     pub(crate) fn register(self: &Arc<Self>, fd: BorrowedFd<'_>, interests: Interests) -> io::Result<Registration> {
         let here = |context: &Context| Arc::ptr_eq(&context.shared, self).then(|| context.llc());
         let llc = Context::with(|context| context.and_then(here));
@@ -257,7 +264,8 @@ impl Shared {
         })
     }
 
-    /// Polls every shard that nobody polls, for who runs tasks in place of workers that block. True if somebody was woken.
+    /// Polls every shard that nobody polls, for who runs tasks in place of workers that block. True if somebody was
+    /// woken.
     pub(super) fn poll_all(&self, catch: &mut Catch) -> bool {
         if !self.sleepers.reactor.is_used() {
             return false;
@@ -279,7 +287,8 @@ impl Shared {
         any
     }
 
-    /// Ends the watch of all descriptors. Who waits for one hears it, but for futures of this runtime, which are dropped.
+    /// Ends the watch of all descriptors. Who waits for one hears it, but for futures of this runtime, which are
+    /// dropped.
     pub(super) fn close_reactor(&self) {
         for waker in self.sleepers.reactor.close() {
             quietly(|| {
@@ -309,7 +318,8 @@ mod tests {
     use crate::task::spawn::{Options, allocate};
     use crate::thread::stack::DEFAULT_SIZE;
 
-    /// Whether a worker that sleeps, and has resigned, because it saw a holder of the duty, is woken by what another does.
+    /// Whether a worker that sleeps, and has resigned, because it saw a holder of the duty, is woken by what another
+    /// does.
     fn sleeper_is_woken_by(act: impl FnOnce(&mut Worker)) -> bool {
         let mut still = Still::new("core:2", "default");
         let mut worker = still.worker(0);
@@ -322,7 +332,8 @@ mod tests {
         !still.is_idle(1)
     }
 
-    /// A thread that registers while a busy worker polls sees a holder, and wakes nobody. Once that has polled it goes on with its tasks.
+    /// A thread that registers while a busy worker polls sees a holder, and wakes nobody. Once that has polled it goes
+    /// on with its tasks.
     #[test]
     fn who_has_polled_between_tasks_leaves_a_sentinel_for_new_sources() {
         for polls in [false, true] {

@@ -14,8 +14,8 @@ use crate::stress;
 
 /// Pushes into the queue of `group` by calling `push`: (a), (A), and the claim of step 6.
 ///
-/// `prefer` is claimed if it is idle. `pays` is asked with the number of idle members and of awake ones whether an unpark
-/// pays; its answer counts only beside an awake member.
+/// `prefer` is claimed if it is idle. `pays` is asked with the number of idle members and of awake ones whether an
+/// unpark pays; its answer counts only beside an awake member.
 #[must_use = "the claimed worker is owed a token"]
 pub(crate) fn to_group(
     push: impl FnOnce(),
@@ -29,7 +29,8 @@ pub(crate) fn to_group(
     announce(sleepers, group, prefer, pays)
 }
 
-/// Takes an item from the queue of a group that the caller is no member of, and hands up to `max` further ones to `sink`.
+/// Takes an item from the queue of a group that the caller is no member of, and hands up to `max` further ones to
+/// `sink`.
 ///
 /// What it leaves behind went through its hands: while it moved the mailbox into the FIFO, a member's final look could
 /// see neither. So it announces the rest like a pusher.
@@ -58,10 +59,10 @@ pub(crate) fn rescue_from_group<T: Linked>(
 
 /// Pushes into an injector by calling `push`: (a), (A), and whether step 6 owes an unpark.
 ///
-/// The queue is that of the cache `owner`. Somebody near the cache `llc` would be woken, else behind one of `others`, the nearest
-/// first. `pays` is asked with the number of the owner's workers that are awake whether an unpark pays; its answer counts only
-/// beside such a one, who looks there between two tasks. Who is awake elsewhere would be one more line for each cache that the
-/// machine has.
+/// The queue is that of the cache `owner`. Somebody near the cache `llc` would be woken, else behind one of `others`,
+/// the nearest first. `pays` is asked with the number of the owner's workers that are awake whether an unpark pays; its
+/// answer counts only beside such a one, who looks there between two tasks. Who is awake elsewhere would be one more
+/// line for each cache that the machine has.
 #[must_use = "an unpark may be owed"]
 pub(crate) fn to_anyone(
     push: impl FnOnce(),
@@ -86,8 +87,8 @@ pub(crate) fn to_anyone(
 
 /// Pushes into the bound mailbox of the worker in `seat` by calling `push`: (a), (A), and the claim of step 6 (B).
 ///
-/// True if that worker was idle and is claimed. Nobody but it may take what was pushed, so nothing excuses from the claim:
-/// neither a searcher nor a policy.
+/// True if that worker was idle and is claimed. Nobody but it may take what was pushed, so nothing excuses from the
+/// claim: neither a searcher nor a policy.
 #[must_use = "the claimed worker is owed a token"]
 pub(crate) fn to_owner(push: impl FnOnce(), sleepers: &Sleepers, seat: Seat) -> bool {
     // (W1 a), and the last touch of the thread (W3).
@@ -98,8 +99,8 @@ pub(crate) fn to_owner(push: impl FnOnce(), sleepers: &Sleepers, seat: Seat) -> 
     sleepers.idle.claim_seat(seat)
 }
 
-/// After a source was added to `shard`, which has fenced (A): whether nobody polls it, and nobody is about to look who may (L b).
-/// Somebody near the cache `llc` would be woken, else behind one of `others`.
+/// After a source was added to `shard`, which has fenced (A): whether nobody polls it, and nobody is about to look who
+/// may (L b). Somebody near the cache `llc` would be woken, else behind one of `others`.
 #[must_use = "an unpark may be owed"]
 pub(crate) fn is_unseen(sleepers: &Sleepers, shard: &Shard, (llc, others): (usize, &[LlcId])) -> bool {
     stress::delay();
@@ -109,8 +110,9 @@ pub(crate) fn is_unseen(sleepers: &Sleepers, shard: &Shard, (llc, others): (usiz
 /// In the final look of a worker that has announced itself: something is queued that its policy tells it to leave to
 /// others. Whether it must stay awake for it.
 ///
-/// A pusher may have woken nobody because we searched (W1s). Another searcher has its final look still to come; the last one
-/// hands the work over by calling `hand_over`, which wakes somebody who may have it, or says that all of those are awake.
+/// A pusher may have woken nobody because we searched (W1s). Another searcher has its final look still to come; the
+/// last one hands the work over by calling `hand_over`, which wakes somebody who may have it, or says that all of those
+/// are awake.
 #[must_use]
 pub(crate) fn stays_for_what_it_leaves(last_searcher: bool, hand_over: impl FnOnce() -> bool) -> bool {
     last_searcher && !hand_over()

@@ -1,10 +1,11 @@
 //! Idle workers that are kept for the tasks that they ran last (policy 2, off by default).
 //!
-//! A worker that goes to sleep says until when it is kept, and wakers of other tasks look for somebody else at first. What
-//! they claim is claimed exactly, and who pushes into a shared queue and then has to tell somebody (W1) claims as if nobody were
-//! kept. Before that, a reservation changes where a task goes: a home whose idle members are all kept looks to the policy like one
-//! where all are busy. The task then stays in the deque of its waker if that is its home worker. Else it goes to somebody idle
-//! elsewhere behind the cache, to the injector if much waits at home, or home, where a kept worker may be claimed for it.
+//! A worker that goes to sleep says until when it is kept, and wakers of other tasks look for somebody else at first.
+//! What they claim is claimed exactly, and who pushes into a shared queue and then has to tell somebody (W1) claims as
+//! if nobody were kept. Before that, a reservation changes where a task goes: a home whose idle members are all kept
+//! looks to the policy like one where all are busy. The task then stays in the deque of its waker if that is its home
+//! worker. Else it goes to somebody idle elsewhere behind the cache, to the injector if much waits at home, or home,
+//! where a kept worker may be claimed for it.
 
 use quadrille_policy::{GroupMask, LlcId, Policy, WorkerId};
 
@@ -32,8 +33,8 @@ impl Worker {
 }
 
 impl Shared {
-    /// The idle members of `group` that a wake-up by `by` may claim at first: all but those that are kept for other tasks than
-    /// the one that `own` ran last.
+    /// The idle members of `group` that a wake-up by `by` may claim at first: all but those that are kept for other
+    /// tasks than the one that `own` ran last.
     #[inline]
     pub(super) fn claimable(&self, group: usize, own: Option<WorkerId>, by: Option<&Context>) -> GroupMask {
         let idle = GroupMask(self.sleepers.idle.members(group));
@@ -62,7 +63,8 @@ impl Shared {
         may
     }
 
-    /// Those of `idle` that are kept. The clock is read if one seems to be: a waker remembers the time from before its task.
+    /// Those of `idle` that are kept. The clock is read if one seems to be: a waker remembers the time from before its
+    /// task.
     fn kept_of(&self, group: usize, idle: GroupMask) -> GroupMask {
         let members = &self.policy.plan.groups[group].members;
         let mut now = None;
@@ -135,8 +137,8 @@ mod tests {
         runnable
     }
 
-    /// Which of the `idle` workers is claimed for a task of worker `home` that the last worker wakes, while `kept` are kept;
-    /// and how often its waker passed one by.
+    /// Which of the `idle` workers is claimed for a task of worker `home` that the last worker wakes, while `kept` are
+    /// kept; and how often its waker passed one by.
     fn claimed(machine: &str, config: &str, home: u16, idle: &[u16], kept: &[u16]) -> (Vec<u16>, u64) {
         let mut still = Still::new(machine, config);
         let shared = still.shared.clone();

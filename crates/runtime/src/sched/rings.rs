@@ -1,4 +1,5 @@
-//! Who hands over to the kernel what tasks have queued in rings, and takes the results out, and when. See `reactor/ring`.
+//! Who hands over to the kernel what tasks have queued in rings, and takes the results out, and when. See
+//! `reactor/ring`.
 
 use super::Shared;
 use super::context::Context;
@@ -20,7 +21,8 @@ impl Shared {
         self.rings.as_ref().is_ok_and(|rings: &_| Rings::any_queued(rings))
     }
 
-    /// Hands over what `worker` has queued, which has run nothing since the last look: in its place, by who is sentinel, or observes.
+    /// Hands over what `worker` has queued, which has run nothing since the last look: in its place, by who is
+    /// sentinel, or observes.
     pub(super) fn hand_over_for(&self, worker: usize) {
         let Some(ring) = self.ring_of(worker).filter(|ring| ring.has_queued()) else {
             return;
@@ -61,8 +63,8 @@ impl Context {
         }
     }
 
-    /// A poll in which the worker has slept may have been ended by the kernel, to go on with what this thread has handed over: then its results
-    /// are events, too.
+    /// A poll in which the worker has slept may have been ended by the kernel, to go on with what this thread has
+    /// handed over: then its results are events, too.
     pub(super) fn with_results(&self, polled: Polled, catch: &mut Catch) -> Polled {
         match self.ring() {
             Some(ring) if polled == Polled::Notified && ring.is_busy() => ring.reap(&mut catch.wakers),
@@ -77,8 +79,8 @@ impl Context {
 }
 
 impl Worker {
-    /// Hands over what its tasks have queued, and takes results out. What they concern is ready in slot and deque, or wherever the
-    /// policies put it. True if there was any.
+    /// Hands over what its tasks have queued, and takes results out. What they concern is ready in slot and deque, or
+    /// wherever the policies put it. True if there was any.
     #[inline]
     pub(super) fn serve_ring(&mut self) -> bool {
         match self.context.ring() {
@@ -150,7 +152,8 @@ mod operations {
         }
     }
 
-    /// Queues an operation in the ring of the calling worker, to be handed over soon; elsewhere hands it over, in any. Ring and slot.
+    /// Queues an operation in the ring of the calling worker, to be handed over soon; elsewhere hands it over, in any.
+    /// Ring and slot.
     ///
     /// # Errors
     ///
@@ -199,7 +202,8 @@ mod tests {
     use crate::sched::still::Still;
     use crate::sys::ring::Entry;
 
-    /// A worker that serves its ring knows the time, and that it has worked until then, though it has polled for nothing else.
+    /// A worker that serves its ring knows the time, and that it has worked until then, though it has polled for
+    /// nothing else.
     #[test]
     fn results_move_the_clock_on() {
         let Ok(rings) = Rings::new(1).map(Arc::new) else {

@@ -1,4 +1,5 @@
-//! A worker whose CPUs are wanted by others: it notices, and from then on may run anywhere in its LLC, or, if it already might, on all CPUs.
+//! A worker whose CPUs are wanted by others: it notices, and from then on may run anywhere in its LLC, or, if it
+//! already might, on all CPUs.
 //!
 //! Several programs that all pin to the first CPUs is what made other runtimes take back pinning by default. The kernel
 //! counts how long a thread was ready and did not run; a worker reads that about once a second, between two tasks.
@@ -18,7 +19,8 @@ pub(super) struct RunDelay {
     period: Nanos,
     /// [`Pin::delay_div`].
     delay_div: u32,
-    /// The kernel's count at the last look. `None` before the first one, which says nothing yet: a file is read when a worker has lasted, not when it begins.
+    /// The kernel's count at the last look. `None` before the first one, which says nothing yet: a file is read when a
+    /// worker has lasted, not when it begins.
     delay: Option<u64>,
 }
 

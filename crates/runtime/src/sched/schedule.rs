@@ -37,8 +37,8 @@ pub(crate) fn schedule(runnable: Runnable) {
     });
 }
 
-/// Queues a task that no worker of its scheduler wakes, or that may block. Out of line: a worker that wakes a task needs no room for
-/// what this does.
+/// Queues a task that no worker of its scheduler wakes, or that may block. Out of line: a worker that wakes a task
+/// needs no room for what this does.
 #[inline(never)]
 fn schedule_from_outside(runnable: Runnable) {
     // SAFETY: the task has a runnable, so its body was not dropped, so the scheduler is alive (rule 4 of `task`).
@@ -94,8 +94,8 @@ impl Context {
     fn stays(&self, runnable: &Runnable) -> bool {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         let cell = unsafe { runnable.meta().policy() };
-        // SAFETY: nobody else reads or writes it meanwhile, and we don't write before the reference is gone. A copy would be taken
-        // apart field by field.
+        // SAFETY: nobody else reads or writes it meanwhile, and we don't write before the reference is gone. A copy
+        // would be taken apart field by field.
         let task = unsafe { &*cell.as_ptr() };
         let slot_is_free = || self.me().slot.is_empty() || !self.shared.sleepers.idle.caches.any();
         decisions::stays_with_waker(&self.shared.policy, self.id, task, slot_is_free)
@@ -128,7 +128,8 @@ impl Context {
         self.put(runnable, placement);
     }
 
-    /// Queues a new task of this worker. `turn` is its number among those of a set that is spread, if somebody counts them.
+    /// Queues a new task of this worker. `turn` is its number among those of a set that is spread, if somebody counts
+    /// them.
     pub(crate) fn spawn(&self, runnable: Runnable, turn: Option<u32>) {
         if self.unwinding.get() {
             // The worker leaves, and would only drop it later.
@@ -221,8 +222,8 @@ impl Context {
             burst,
             wake_cost: self.shared.wake_cost(),
         };
-        // Where wake-ups have a price it mostly ends here: what does not pay while nobody searches never does, and with a sentinel, or `WATCHED`, nobody is
-        // owed anything (O).
+        // Where wake-ups have a price it mostly ends here: what does not pay while nobody searches never does, and with
+        // a sentinel, or `WATCHED`, nobody is owed anything (O).
         if (WATCHED || sleepers.has_sentinel()) && !self.shared.pays(&view, Some(self)) {
             return false;
         }
@@ -404,8 +405,8 @@ impl Shared {
         self.publish_to_anyone(|| queue.push_all(tasks, now), || queue.len(), (llc, to), by, false);
     }
 
-    /// Pushes by calling `push` into a queue of the cache `owner` that anyone may drain, and notifies, near `llc` first: (a), (A),
-    /// step 6. `starts`: it is a thread, so that it matters who comes.
+    /// Pushes by calling `push` into a queue of the cache `owner` that anyone may drain, and notifies, near `llc`
+    /// first: (a), (A), step 6. `starts`: it is a thread, so that it matters who comes.
     fn publish_to_anyone(
         &self,
         push: impl FnOnce(),
@@ -495,8 +496,8 @@ impl Shared {
         });
     }
 
-    /// Calls `f` with the generator of the calling thread, which is no worker's: seeded by the clock, once, since its choices are not
-    /// reproducible anyway.
+    /// Calls `f` with the generator of the calling thread, which is no worker's: seeded by the clock, once, since its
+    /// choices are not reproducible anyway.
     fn with_foreign_rng<R>(&self, f: impl FnOnce(&mut Rng) -> R) -> R {
         thread_local! {
             static FOREIGN: Cell<Option<Rng>> = const { Cell::new(None) };

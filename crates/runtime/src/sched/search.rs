@@ -172,7 +172,8 @@ impl Worker {
         yes
     }
 
-    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some: mates are looked at first, but by a rescuer.
+    /// Steals at most `limit` tasks from a worker of one LLC, the first that has some: mates are looked at first, but
+    /// by a rescuer.
     pub(super) fn steal_in(&mut self, llc: LlcId, scope: Scope, limit: usize) -> Option<Runnable> {
         let context = &self.context;
         let plan = &context.shared.policy.plan;
@@ -217,7 +218,8 @@ impl Worker {
             .find_map(|(group, now)| self.rescue_from(group.index(), now))
     }
 
-    /// What waits for other groups of the own cache: what is overdue, else what is left to members who are all away. And which of the two.
+    /// What waits for other groups of the own cache: what is overdue, else what is left to members who are all away.
+    /// And which of the two.
     fn take_from_neighbours(&self, home: LlcId, scope: Scope) -> Option<(Runnable, Scope)> {
         let shared = &self.context.shared;
         let limit = shared.policy.config.wake_groups.rescue_llc;
@@ -233,7 +235,8 @@ impl Worker {
         Some((self.rescue_from(group.index(), now)?, scope))
     }
 
-    /// The groups behind `llc`, but for our own, whose queue we look at as a member does, in whose queues something is, and the time.
+    /// The groups behind `llc`, but for our own, whose queue we look at as a member does, in whose queues something is,
+    /// and the time.
     fn waiting_groups(&self, llc: LlcId) -> impl Iterator<Item = (GroupId, Nanos)> {
         let shared = &*self.context.shared;
         let own = shared.policy.plan.workers[self.context.id.index()].group;
@@ -252,8 +255,8 @@ impl Worker {
         self.context.shared.groups[group.index()].age(now)
     }
 
-    /// Takes one task of another group, and wakes a member for what it leaves there. Without groups nothing waits there but threads that
-    /// were left to somebody who does not come, and who has no mates to come in his place: then a few.
+    /// Takes one task of another group, and wakes a member for what it leaves there. Without groups nothing waits there
+    /// but threads that were left to somebody who does not come, and who has no mates to come in his place: then a few.
     fn rescue_from(&self, group: usize, now: Nanos) -> Option<Runnable> {
         let shared = &self.context.shared;
         let more_max = if shared.policy.groups_on() {
@@ -286,11 +289,13 @@ impl Worker {
         look_at_shared(&self.context)
     }
 
-    /// Spins a little before the worker announces itself idle, which others then write back: between two tasks that follow each
-    /// other closely nobody needs to know. It is still a searcher, and so a witness. True if something came.
+    /// Spins a little before the worker announces itself idle, which others then write back: between two tasks that
+    /// follow each other closely nobody needs to know. It is still a searcher, and so a witness. True if something
+    /// came.
     ///
-    /// Who is the last one awake goes on, as long as that pays: where each task comes from a thread that has slept until the one before it was done,
-    /// that one's wake-up is what the worker waits for, and then its own is what the thread waits for.
+    /// Who is the last one awake goes on, as long as that pays: where each task comes from a thread that has slept
+    /// until the one before it was done, that one's wake-up is what the worker waits for, and then its own is what the
+    /// thread waits for.
     pub(super) fn linger(&mut self) -> bool {
         let shared = &*self.context.shared;
         let delay = shared.policy.config.idle_filter.publish_delay.0;
@@ -331,8 +336,8 @@ impl Worker {
         }
     }
 
-    /// Whether a worker does not linger for so long, since its first timer or events would wait for that, which other threads may bring at any time: events are not
-    /// among what it looks at, and nobody else waits for them.
+    /// Whether a worker does not linger for so long, since its first timer or events would wait for that, which other
+    /// threads may bring at any time: events are not among what it looks at, and nobody else waits for them.
     fn has_better_to_do(&self, now: u64, spin: Nanos) -> bool {
         let sleepers = &self.context.shared.sleepers;
         let all_held = || self.rounds.all_held(&self.context);

@@ -1,25 +1,26 @@
 //! How a runtime ends, in numbered steps.
 //!
-//! 1. Somebody calls `stop`: the flag, then a token for every worker. Then the stores of timers and the reactor are closed: whoever
-//!    waits there and is no task of the runtime is woken, and sees the flag (F). The reactor wakes its user-level threads, too; timers don't.
-//! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval` tasks
-//!    later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which nobody else may;
-//!    meanwhile it drops what is ready and has not started, and tasks. So once the first destructor runs, nothing else of the user's
-//!    does, and no task sees another cancelled. Then it stops being its thread's worker: what its thread schedules from now
-//!    on goes to an injector like any foreign wake.
-//!    What is spawned from outside from now on is dropped where it was made, so that step 4 comes to an end.
+//! 1. Somebody calls `stop`: the flag, then a token for every worker. Then the stores of timers and the reactor are
+//!    closed: whoever waits there and is no task of the runtime is woken, and sees the flag (F). The reactor wakes its
+//!    user-level threads, too; timers don't.
+//! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval`
+//!    tasks later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which
+//!    nobody else may; meanwhile it drops what is ready and has not started, and tasks. So once the first destructor
+//!    runs, nothing else of the user's does, and no task sees another cancelled. Then it stops being its thread's
+//!    worker: what its thread schedules from now on goes to an injector like any foreign wake. What is spawned from
+//!    outside from now on is dropped where it was made, so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
 //! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose
 //!    runnables then arrive in the queues, from us or from a foreign waker that was under way), and repeats until both
-//!    are empty. Dropping a runnable drops the task's future and tells its joiner. No started thread is among them: each
-//!    worker has ended its own in step 2.
+//!    are empty. Dropping a runnable drops the task's future and tells its joiner. No started thread is among them:
+//!    each worker has ended its own in step 2.
 //! 5. It sets `terminated`, fences, and empties the queues once more. A pusher pushes, fences, and reads `terminated`:
-//!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays.
-//!    A thread that runs tasks in place of workers that block (`in_place`) counts as one until step 2 and takes no part in the rest.
-//!    Then it ends what the kernel has yet to do for rings, and waits until nothing is (`reactor/ring`).
-//! 6. The threads are joined by whoever called `shutdown` from a thread that may block and polls nothing, else by nobody. With a limit
-//!    it waits for their `Departures` and joins none: who has departed has dropped all that it had of the runtime and of the user's hooks, but
-//!    thread-locals of the user's may hold up its end for ever.
+//!    so either the last look sees its task, or it sees the flag and empties the queues itself. Nothing stays. A thread
+//!    that runs tasks in place of workers that block (`in_place`) counts as one until step 2 and takes no part in the
+//!    rest. Then it ends what the kernel has yet to do for rings, and waits until nothing is (`reactor/ring`).
+//! 6. The threads are joined by whoever called `shutdown` from a thread that may block and polls nothing, else by
+//!    nobody. With a limit it waits for their `Departures` and joins none: who has departed has dropped all that it had
+//!    of the runtime and of the user's hooks, but thread-locals of the user's may hold up its end for ever.
 
 use std::time::Duration;
 
@@ -62,8 +63,8 @@ impl Shared {
         self.threads.lock().unwrap().push(thread);
     }
 
-    /// Step 1, and step 6 if the calling thread may wait: it is no worker of any runtime, and polls no future. Such a thread also
-    /// waits for what the blocking pool is running. For both together at most `limit`. What is left then.
+    /// Step 1, and step 6 if the calling thread may wait: it is no worker of any runtime, and polls no future. Such a
+    /// thread also waits for what the blocking pool is running. For both together at most `limit`. What is left then.
     pub(crate) fn shutdown(&self, limit: Option<Duration>) -> Stragglers {
         let until = limit.map(clock::after);
         self.sleepers.stop();
@@ -119,7 +120,8 @@ impl Shared {
 
     /// Who ran tasks in place of workers that blocked, and was counted as one of them, does so no more.
     pub(super) fn count_out(&self) {
-        // Ordering: AcqRel; (D a). Never the last: no worker leaves before the latch opens, and so nobody but a worker drops the tasks.
+        // Ordering: AcqRel; (D a). Never the last: no worker leaves before the latch opens, and so nobody but a worker
+        // drops the tasks.
         self.running.fetch_sub(1, Ordering::AcqRel);
         self.looping.count_down(1);
     }

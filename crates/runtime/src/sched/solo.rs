@@ -2,10 +2,11 @@
 //!
 //! Nothing here is part of a wake-up. What the words say are hints with a time limit:
 //!
-//! - Who goes on alone, the *keeper*, is spared by thieves and wakes nobody for its deque, as one whose tasks are not worth stealing (W5). Each tally
-//!   spares it until a window after the next is due. What is stuck there is rescued all the same.
-//! - The others hand over what they have: between two tasks they wait until the keeper has stolen it, and so run none of it. They
-//!   wait for as long as a keeper should take to look up, and no longer: it may be in a long task.
+//! - Who goes on alone, the *keeper*, is spared by thieves and wakes nobody for its deque, as one whose tasks are not
+//!   worth stealing (W5). Each tally spares it until a window after the next is due. What is stuck there is rescued all
+//!   the same.
+//! - The others hand over what they have: between two tasks they wait until the keeper has stolen it, and so run none
+//!   of it. They wait for as long as a keeper should take to look up, and no longer: it may be in a long task.
 //! - Who is woken works, whoever goes on alone; the policy sees how much.
 
 use quadrille_policy::{Cause, Nanos, Policy, SoloStep, SoloTally, SoloTrial, WorkerId};
@@ -53,7 +54,8 @@ impl Solo {
 }
 
 impl Worker {
-    /// Looking up: gives or takes what one worker is to have alone, and counts if it is time. Returns the time, which may have passed meanwhile.
+    /// Looking up: gives or takes what one worker is to have alone, and counts if it is time. Returns the time, which
+    /// may have passed meanwhile.
     #[inline]
     pub(super) fn goes_solo(&self, now: Nanos) -> Nanos {
         let shared = &*self.context.shared;
@@ -96,8 +98,8 @@ impl Worker {
         self.context.id.index() as u64 + 1
     }
 
-    /// Whether it is this worker's to count now. A keeper counts for itself. But it may sleep: then whoever comes when its window says nothing any more
-    /// ends it.
+    /// Whether it is this worker's to count now. A keeper counts for itself. But it may sleep: then whoever comes when
+    /// its window says nothing any more ends it.
     fn is_due(&self, now: Nanos) -> bool {
         let shared = &*self.context.shared;
         let (keeper, due) = (
@@ -227,7 +229,8 @@ impl Worker {
     }
 }
 
-/// For how long a worker waits for one that goes on alone, at most: until that should have looked up, and less than would make others take it for stuck.
+/// For how long a worker waits for one that goes on alone, at most: until that should have looked up, and less than
+/// would make others take it for stuck.
 fn patience(policy: &Policy) -> Nanos {
     let config = &policy.config;
     Nanos((2 * config.look_up.0).min(config.sentinel_interval.0 / 2))

@@ -1,9 +1,10 @@
-//! Streaks: tasks that follow one another out of the slot, or from the back of the deque while one waits for another, or threads out of the place
-//! before the bound FIFO, and when they have lasted for too long ([`Streaks`](quadrille_policy::Streaks), W5).
+//! Streaks: tasks that follow one another out of the slot, or from the back of the deque while one waits for another,
+//! or threads out of the place before the bound FIFO, and when they have lasted for too long
+//! ([`Streaks`](quadrille_policy::Streaks), W5).
 //!
-//! While they are measured nothing but a pop from the queue behind the place, or that there is nothing at all, begins a streak: what is in that
-//! queue then has had its turn. If anything else did, what waits there could be passed by without end by what the worker takes elsewhere in
-//! between and what that wakes.
+//! While they are measured nothing but a pop from the queue behind the place, or that there is nothing at all, begins a
+//! streak: what is in that queue then has had its turn. If anything else did, what waits there could be passed by
+//! without end by what the worker takes elsewhere in between and what that wakes.
 
 use std::cell::Cell;
 
@@ -58,7 +59,8 @@ impl Context {
             .begins(self.slot_streak.since.get(), self.joins_a_look.get());
     }
 
-    /// Whether what is woken now comes too late for a streak, and goes behind those that wait. If not it is one of those that join.
+    /// Whether what is woken now comes too late for a streak, and goes behind those that wait. If not it is one of
+    /// those that join.
     #[inline]
     pub(super) fn is_over(&self, streak: &Streak) -> bool {
         self.measures_streaks.get() && !self.joins(streak)
@@ -86,7 +88,8 @@ impl Context {
     }
 }
 
-/// What the calling thread polls waits for a task to end: if it is a worker, what it spawned last may go before what waits for longer.
+/// What the calling thread polls waits for a task to end: if it is a worker, what it spawned last may go before what
+/// waits for longer.
 #[inline]
 pub(crate) fn waits_for_a_task() {
     Context::with(|context| {
@@ -97,8 +100,8 @@ pub(crate) fn waits_for_a_task() {
 }
 
 impl Worker {
-    /// The newest task of the deque, if it has not begun and goes before the oldest. Asked while a task waits for another; if the answer is no, the
-    /// oldest has its turn.
+    /// The newest task of the deque, if it has not begun and goes before the oldest. Asked while a task waits for
+    /// another; if the answer is no, the oldest has its turn.
     pub(super) fn take_newest(&mut self) -> Option<Runnable> {
         let since = self.context.streak_end.get();
         let policy = &self.context.shared.policy;
@@ -122,7 +125,8 @@ impl Worker {
         None
     }
 
-    /// Whether the newest have not gone first for too long, whatever those before them have taken. Not while the clock stands.
+    /// Whether the newest have not gone first for too long, whatever those before them have taken. Not while the clock
+    /// stands.
     fn newest_are_in_time(&mut self) -> bool {
         let context = &self.context;
         if context.is_over(&context.slot_streak) {
@@ -138,8 +142,8 @@ impl Worker {
         context.shared.policy.joins_streak(now.since(self.newest_since))
     }
 
-    /// Looking up, `elapsed` after it did so last: whether streaks are measured from now on. Never while the clock stands: the order of tasks
-    /// would depend on the system's.
+    /// Looking up, `elapsed` after it did so last: whether streaks are measured from now on. Never while the clock
+    /// stands: the order of tasks would depend on the system's.
     pub(super) fn measure_streaks(&mut self, elapsed: Nanos) {
         let context = &self.context;
         let counters = &context.me().counters;

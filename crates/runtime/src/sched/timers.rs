@@ -17,8 +17,9 @@ use crate::time::clock::any_paused;
 use crate::time::heap::Key;
 use crate::time::store::Store;
 
-/// Polls that a worker makes while the clock is paused before it gives a thread in `block_on` its turn, though there is more to do. So
-/// many that only a program which is never out of work comes to it: when a worker looks up is no matter of the program alone.
+/// Polls that a worker makes while the clock is paused before it gives a thread in `block_on` its turn, though there is
+/// more to do. So many that only a program which is never out of work comes to it: when a worker looks up is no matter
+/// of the program alone.
 const TURN: u64 = 10_000;
 
 impl Context {
@@ -79,7 +80,8 @@ impl Context {
         }
     }
 
-    /// The same while the clock stands: if it may, and still everything waits, it jumps to the first timer. Else the turn ends.
+    /// The same while the clock stands: if it may, and still everything waits, it jumps to the first timer. Else the
+    /// turn ends.
     #[cold]
     fn paused_alarm(&self, may_jump: bool) -> Alarm {
         let (clock, first) = (&self.shared.clock, self.me().timers.first());
@@ -126,8 +128,8 @@ impl Context {
         had
     }
 
-    /// Lets others have their turn, who may wait for it for ever. A worker that has not begun with one takes it: it has found work
-    /// before it was dry, or the clock was stopped since.
+    /// Lets others have their turn, who may wait for it for ever. A worker that has not begun with one takes it: it has
+    /// found work before it was dry, or the clock was stopped since.
     #[inline]
     pub(super) fn lends_turn(&self) {
         if !any_paused() {
@@ -155,8 +157,8 @@ impl Context {
         fired > 0
     }
 
-    /// The same for a worker that is up and has nothing else to do. It fires along what has expired with some that sleep, as far as policy lets it, so that they
-    /// have fewer timers from then on.
+    /// The same for a worker that is up and has nothing else to do. It fires along what has expired with some that
+    /// sleep, as far as policy lets it, so that they have fewer timers from then on.
     fn fire_and_pull(&self) -> bool {
         if !self.fire() {
             return false;
@@ -181,14 +183,14 @@ impl Context {
         self.shared.sleepers.is_idle(other.index()) && self.shared.would_fire_for(self.average_run.get(), other)
     }
 
-    /// Fires what has expired with a worker. The tasks go to the end of our deque in the order of their deadlines, or where the
-    /// policies want them. How many timers.
+    /// Fires what has expired with a worker. The tasks go to the end of our deque in the order of their deadlines, or
+    /// where the policies want them. How many timers.
     #[cold]
     fn fire_of(&self, worker: usize, now: u64) -> u64 {
         self.leaves_task();
         let batch = Batch::begin(self);
-        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the worker is borrowed
-        // exclusively.
+        // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the
+        // worker is borrowed exclusively.
         let _again = self.enter_again();
         let fired = self.shared.fire_of(worker, now);
         drop(batch);
@@ -263,7 +265,8 @@ impl Shared {
     pub(crate) fn numbered(number: u64) -> Option<Arc<Self>> {
         let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut alive = live.iter().filter_map(std::sync::Weak::upgrade);
-        // Others that are looked at on the way may have been let go by everybody else meanwhile: they are dropped without the lock.
+        // Others that are looked at on the way may have been let go by everybody else meanwhile: they are dropped
+        // without the lock.
         let mut passed = Vec::new();
         let found = alive.by_ref().find_map(|shared| {
             if shared.number == number {
@@ -278,8 +281,8 @@ impl Shared {
         found
     }
 
-    /// Sets a timer from a thread that is no worker, with the worker that went to sleep last. Where it was set; or the waker, once the
-    /// runtime stops.
+    /// Sets a timer from a thread that is no worker, with the worker that went to sleep last. Where it was set; or the
+    /// waker, once the runtime stops.
     pub(crate) fn set_foreign_timer(&self, due: u64, waker: Waker) -> Result<(u16, Key), Waker> {
         let worker = self.sleepers.recent().map_or(0, |worker| worker.0);
         let store = self.timers_of(worker);
@@ -301,7 +304,8 @@ impl Shared {
         self.workers[worker].timers.fire(now)
     }
 
-    /// Fires what has expired with any worker: for a thread that runs tasks in place of all of them, and when a clock is moved.
+    /// Fires what has expired with any worker: for a thread that runs tasks in place of all of them, and when a clock
+    /// is moved.
     pub(crate) fn fire_of_all(&self) {
         let due = |worker: &usize| self.workers[*worker].timers.first() != u64::MAX;
         for worker in (0..self.worker_count()).filter(due) {
@@ -323,7 +327,8 @@ impl Shared {
         first.unwrap_or(u64::MAX)
     }
 
-    /// Whether one whose tasks run for `run` on average fires along what has expired with `sleeper`, while that one sleeps.
+    /// Whether one whose tasks run for `run` on average fires along what has expired with `sleeper`, while that one
+    /// sleeps.
     fn would_fire_for(&self, run: Nanos, sleeper: WorkerId) -> bool {
         let theirs = &self.workers[sleeper.index()];
         // Ordering: Relaxed; an estimate.
@@ -355,8 +360,9 @@ impl Shared {
         awake.map(|worker| Nanos(self.workers[worker].timers.first())).min()
     }
 
-    /// Workers fire no timer from now on. After the flag (S): whoever waits and is no task of this runtime polls again, sees that, and is woken at the
-    /// deadline by another (`time/stray`). Its tasks are dropped, and not woken for that.
+    /// Workers fire no timer from now on. After the flag (S): whoever waits and is no task of this runtime polls again,
+    /// sees that, and is woken at the deadline by another (`time/stray`). Its tasks are dropped, and not woken for
+    /// that.
     pub(super) fn close_timers(&self) {
         self.clock.outlasts();
         // Who waits for a turn of a paused clock sees that the runtime stops.

@@ -36,7 +36,8 @@ impl Context {
         self.shared.sleepers.has_sentinel() || self.is_promised()
     }
 
-    /// The same where there was no sentinel. The fence is that of `is_unwatched` (F c): what we have queued comes before the look at who is idle.
+    /// The same where there was no sentinel. The fence is that of `is_unwatched` (F c): what we have queued comes
+    /// before the look at who is idle.
     #[cold]
     fn is_promised(&self) -> bool {
         !self.shared.sleepers.is_unwatched() || self.shared.someone_comes(self.now.get(), None)
@@ -104,7 +105,8 @@ impl Shared {
         }
     }
 
-    /// Wakes an idle worker behind `llc`, the sentinel last. False if there is none: all who may have what is there are awake.
+    /// Wakes an idle worker behind `llc`, the sentinel last. False if there is none: all who may have what is there are
+    /// awake.
     pub(super) fn wake_behind(&self, llc: LlcId, by: &Context) -> bool {
         // The groups that count for the LLC will do, unless they have members elsewhere, or it has workers in others.
         let groups = self.llc_groups[llc.index()].iter();
@@ -178,8 +180,8 @@ mod tests {
 
     use crate::sched::still::Still;
 
-    /// Workers that are woken for the first two tasks that are spawned after so many, which run for 100 ns where a wake-up costs 10 us: alone,
-    /// none is worth it. One more sleeps, as sentinel.
+    /// Workers that are woken for the first two tasks that are spawned after so many, which run for 100 ns where a
+    /// wake-up costs 10 us: alone, none is worth it. One more sleeps, as sentinel.
     fn woken(policy: &str, burst: u64) -> usize {
         let mut still = Still::new("core:4", policy);
         let mut worker = still.worker(0);

@@ -11,8 +11,8 @@ use crate::lines;
 use crate::primitives::Ordering;
 
 impl Shared {
-    /// For a task with these policy fields, woken by `waker` (`None`: by a thread that is no worker). What is not needed to
-    /// decide is not looked at.
+    /// For a task with these policy fields, woken by `waker` (`None`: by a thread that is no worker). What is not
+    /// needed to decide is not looked at.
     pub(super) fn wake_view(&self, waker: Option<&Context>, task: &TaskPolicy, yielded: bool) -> WakeView {
         let home = task.home.index().min(self.groups.len() - 1);
         let now = waker.map_or_else(|| Nanos(crate::sys::clock::nanos()), |context| context.now.get());
@@ -76,8 +76,8 @@ impl Shared {
         view
     }
 
-    /// Compares the spawner's node with the other one that has idle workers behind most of its caches, by the counts of a few
-    /// caches of each (K): so many lines on any machine.
+    /// Compares the spawner's node with the other one that has idle workers behind most of its caches, by the counts of
+    /// a few caches of each (K): so many lines on any machine.
     fn look_at_nodes(&self, spawner: WorkerId, view: &mut SpawnView) {
         let plan = &self.policy.plan;
         let own = &plan.workers[spawner.index()];
@@ -190,14 +190,14 @@ impl Shared {
         u16::try_from((workers.saturating_sub(idle)) * 1024 / workers.max(1)).unwrap_or(1024)
     }
 
-    /// Average run of a task as the first two of these workers last published it, the longest: groups have hardly more of them, and
-    /// those that are far away may run much longer tasks, or much shorter ones.
+    /// Average run of a task as the first two of these workers last published it, the longest: groups have hardly more
+    /// of them, and those that are far away may run much longer tasks, or much shorter ones.
     pub(super) fn average_run_of(&self, members: &[WorkerId]) -> Nanos {
         self.runs_of(members).take(2).max().unwrap_or_default()
     }
 
-    /// Whether all members of a group are in tasks, so long by what they have last published that none is expected soon. Who is idle, or on its way
-    /// to this very queue, says with its last average nothing of when it comes.
+    /// Whether all members of a group are in tasks, so long by what they have last published that none is expected
+    /// soon. Who is idle, or on its way to this very queue, says with its last average nothing of when it comes.
     pub(super) fn members_are_away(&self, group: GroupId) -> bool {
         let members = &self.policy.plan.groups[group.index()].members;
         let shortest = self.runs_of(members).min().unwrap_or_default();

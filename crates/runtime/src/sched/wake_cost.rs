@@ -33,7 +33,8 @@ impl Shared {
         Nanos(self.wake_cost.average.load(Ordering::Relaxed))
     }
 
-    /// Takes a measurement of the cost of a wake-up into the moving average: of what was known before, what is old is forgotten first.
+    /// Takes a measurement of the cost of a wake-up into the moving average: of what was known before, what is old is
+    /// forgotten first.
     pub(super) fn measured_wake(&self, cost: Nanos, now: Nanos) {
         self.forget_wake(now);
         let average = self.policy.measured_wake(self.wake_cost(), cost);
@@ -41,10 +42,12 @@ impl Shared {
         self.wake_cost.average.store(average.0, Ordering::Relaxed);
     }
 
-    /// Forgets some of what was measured, by the intervals of the sentinel since somebody did so last: by time, whoever looks and how often.
+    /// Forgets some of what was measured, by the intervals of the sentinel since somebody did so last: by time, whoever
+    /// looks and how often.
     pub(super) fn forget_wake(&self, now: Nanos) {
         let MeasuredWake { average, forgotten_at } = &*self.wake_cost;
-        // Ordering: Relaxed, here and below; estimates, and of two who come at once the second forgets the same again at most.
+        // Ordering: Relaxed, here and below; estimates, and of two who come at once the second forgets the same again
+        // at most.
         let at = Nanos(forgotten_at.load(Ordering::Relaxed));
         let intervals = now.since(at).0 / self.policy.config.sentinel_interval.0;
         if intervals == 0 {

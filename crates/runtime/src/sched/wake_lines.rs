@@ -1,5 +1,5 @@
-//! A wake-up touches as many shared cache lines on 256 workers as on 4, and so does a spawn: counted in the code path (`lines`),
-//! on a scheduler whose workers are not started, so that each is what the test says it is.
+//! A wake-up touches as many shared cache lines on 256 workers as on 4, and so does a spawn: counted in the code path
+//! (`lines`), on a scheduler whose workers are not started, so that each is what the test says it is.
 
 use quadrille_policy::{Nanos, Plan, Rng, SetId, Share, TaskPolicy, WorkerId};
 
@@ -255,8 +255,8 @@ fn a_wakeup_touches_no_more_lines_on_a_larger_machine() {
     }
 }
 
-/// Shared lines touched by a wake-up of worker 0's task by the last worker, behind whose cache the task's set prefers to be, or which has
-/// woken the task again and again.
+/// Shared lines touched by a wake-up of worker 0's task by the last worker, behind whose cache the task's set prefers
+/// to be, or which has woken the task again and again.
 fn lines_of_coupled(machine: &str, prefers: bool, idle: IsIdle) -> usize {
     // Whoever wakes for the first time is known here.
     let mut still = still(machine, "groups=on,sets-known-after=1", idle);
@@ -289,7 +289,8 @@ fn lines_of_coupled(machine: &str, prefers: bool, idle: IsIdle) -> usize {
     lines_by(&mut still, waker, |_| schedule(ready_again(&shared, task)))
 }
 
-/// A wake-up that might move to another cache looks at that one's count, and at those of the four that stand for its node.
+/// A wake-up that might move to another cache looks at that one's count, and at those of the four that stand for its
+/// node.
 #[test]
 fn a_wakeup_that_might_move_touches_no_more_lines_on_a_larger_machine() {
     for (name, idle) in IDLE {

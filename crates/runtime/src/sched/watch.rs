@@ -112,7 +112,8 @@ impl Rounds {
         self.shards[shard].neglected
     }
 
-    /// Whether all others who are awake behind the cache of its worker have begun no task since the look before the last one, as who is in a long one. A hint.
+    /// Whether all others who are awake behind the cache of its worker have begun no task since the look before the
+    /// last one, as who is in a long one. A hint.
     pub(super) fn all_held(&self, context: &Context) -> bool {
         let shared = &*context.shared;
         let others = shared.policy.plan.llcs[context.llc()].workers.iter();
@@ -128,8 +129,9 @@ impl Rounds {
         now.since(self.last)
     }
 
-    /// Until the sentinel should look again: the rest of its interval, which is counted from its last look at every queue and not from now,
-    /// since one that is claimed again and again before it ends would never look; with groups a glance may come sooner.
+    /// Until the sentinel should look again: the rest of its interval, which is counted from its last look at every
+    /// queue and not from now, since one that is claimed again and again before it ends would never look; with groups a
+    /// glance may come sooner.
     pub(super) fn next_look(&self, policy: &Policy, now: Nanos) -> Nanos {
         let interval = policy.config.sentinel_interval;
         let left = Nanos(interval.0.saturating_sub(self.passed(now).0));
@@ -144,7 +146,8 @@ impl Rounds {
     pub(super) fn look(&mut self, shared: &Shared, now: Nanos) -> Look {
         let interval = now.since(self.last).0;
         let policy = &shared.policy;
-        // With nobody awake W1 says that nothing waits. What does all the same was lost, and a stress build is to find that.
+        // With nobody awake W1 says that nothing waits. What does all the same was lost, and a stress build is to find
+        // that.
         let awake = (shared.sleepers.idle.caches.total() as usize) < shared.worker_count();
         let limit = policy.config.wake_groups.rescue_any;
         let overdue = |group: &GroupQueue<Runnable>| awake && group.age(now) >= limit;
@@ -197,7 +200,8 @@ impl Rounds {
 
 impl Worker {
     /// The observer's duty while nobody is idle, and so nobody is sentinel: once an interval, between two tasks, looks
-    /// whether one of a few other workers is stuck, or the shared queues of an LLC are left alone, and takes from there.
+    /// whether one of a few other workers is stuck, or the shared queues of an LLC are left alone, and takes from
+    /// there.
     pub(super) fn observe(&mut self, now: Nanos) -> Option<Runnable> {
         let shared = &*self.context.shared;
         if shared.sleepers.idle.caches.any() || now.since(self.rounds.last) < shared.policy.config.sentinel_interval {
@@ -258,7 +262,8 @@ impl Worker {
         None
     }
 
-    /// What a stuck worker has, as far as we have room: what is left there waits for another interval. One to be run now.
+    /// What a stuck worker has, as far as we have room: what is left there waits for another interval. One to be run
+    /// now.
     fn take_over(&self, stuck: &WorkerShared) -> Option<Runnable> {
         let (local, batch) = (&self.context.local, self.context.shared.batch);
         let room = self.room();
@@ -268,8 +273,8 @@ impl Worker {
         if found.is_none() {
             return stuck.slot.take();
         }
-        // A batch is half of what is there: 2^8 tasks are gone after 8 of them. No constant of a policy: what is left is taken in
-        // another interval.
+        // A batch is half of what is there: 2^8 tasks are gone after 8 of them. No constant of a policy: what is left
+        // is taken in another interval.
         for _ in 0..8 {
             let left = full.saturating_sub(local.len());
             if left == 0 {
@@ -294,8 +299,8 @@ impl Worker {
             .find_map(|(worker, _)| worker.slot.take())
     }
 
-    /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher woke
-    /// nobody: while a queue has work, one of the idle workers must keep watch (O).
+    /// A searcher goes to work, perhaps for long. It may have been the sentinel, or the witness for whose sake a pusher
+    /// woke nobody: while a queue has work, one of the idle workers must keep watch (O).
     pub(super) fn name_successor(&self) {
         let context = &self.context;
         let shared = &*context.shared;
@@ -306,8 +311,8 @@ impl Worker {
 }
 
 impl Shared {
-    /// Whether nobody keeps watch, though somebody idle could, of what is queued, watched or set: for who would have come to it by himself, and does not
-    /// now.
+    /// Whether nobody keeps watch, though somebody idle could, of what is queued, watched or set: for who would have
+    /// come to it by himself, and does not now.
     pub(super) fn needs_successor(&self, now: Nanos, by: Option<&Context>) -> bool {
         if !self.sleepers.is_unwatched() || !self.sleepers.idle.caches.any() {
             return false;
@@ -326,8 +331,9 @@ impl Shared {
                 .is_some_and(|first| !self.someone_comes(now, Some(first)))
     }
 
-    /// Whether somebody idle gets up by himself within an interval, and so need not be woken for what a worker that is awake has in its own queues; or within one
-    /// after the `first` of the timers in its store has expired (F c). For one who has fenced after it queued or found that (`is_unwatched`).
+    /// Whether somebody idle gets up by himself within an interval, and so need not be woken for what a worker that is
+    /// awake has in its own queues; or within one after the `first` of the timers in its store has expired (F c). For
+    /// one who has fenced after it queued or found that (`is_unwatched`).
     pub(super) fn someone_comes(&self, now: Nanos, first: Option<Nanos>) -> bool {
         let interval = self.policy.config.sentinel_interval.0;
         let now = self.clock.at(now.0);
@@ -416,7 +422,8 @@ mod tests {
         assert_eq!(look(&mut rounds).0, 200);
     }
 
-    /// However dear waking somebody has become, the sentinel, who is awake, comes for what waits for longer than an interval.
+    /// However dear waking somebody has become, the sentinel, who is awake, comes for what waits for longer than an
+    /// interval.
     #[test]
     fn a_backlog_of_an_interval_is_come_for_whatever_a_wake_up_costs() {
         let dear = Nanos::from_millis(10);

@@ -1,4 +1,5 @@
-//! A worker's loop: take a task, run it, look up from time to time. What it does when it has none is in [`dry`](super::dry).
+//! A worker's loop: take a task, run it, look up from time to time. What it does when it has none is in
+//! [`dry`](super::dry).
 
 use std::sync::Arc;
 
@@ -123,10 +124,12 @@ impl Worker {
     pub(crate) fn run(mut self) {
         let context: *const Context = &raw const self.context;
         // SAFETY: the pointer that `enter` keeps is used by what a task calls, and not after the guard:
-        // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves `context`;
-        // - not aliased by a `&mut`: tasks run in `execute`, and in `unwind_threads`, which take `&self`; cells are what they
-        //   write. All else of the user's that a worker calls are wakers: in `wake_caught` and `Context::fire_of`, which lend their own
-        //   reference meanwhile, and in `hand_over_for`, which hides the pointer. Builds with debug assertions see to it (`Exclusive`).
+        // - valid: `self` stays in this frame until `leave`, which comes after the guard; the loop never moves
+        //   `context`;
+        // - not aliased by a `&mut`: tasks run in `execute`, and in `unwind_threads`, which take `&self`; cells are
+        //   what they write. All else of the user's that a worker calls are wakers: in `wake_caught` and
+        //   `Context::fire_of`, which lend their own reference meanwhile, and in `hand_over_for`, which hides the
+        //   pointer. Builds with debug assertions see to it (`Exclusive`).
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
         self.context.takes_turn();
@@ -175,7 +178,8 @@ impl Worker {
             return Some(runnable);
         }
         if let Some(runnable) = self.next_stealable() {
-            // What is in the mailbox waits for the next look up, or for slot and deque to be empty: its line is others'.
+            // What is in the mailbox waits for the next look up, or for slot and deque to be empty: its line is
+            // others'.
             self.bound_first = self.context.bound.len() > 0;
             return Some(runnable);
         }
@@ -259,8 +263,8 @@ impl Worker {
         self.serve_ring();
         self.poll_own(now);
         let now = self.goes_solo(now);
-        // First the duty: a shared queue that is never empty must not keep us from it.
-        // So must it not keep us from what we have put up for others and nobody came for: that is taken only once it is old.
+        // First the duty: a shared queue that is never empty must not keep us from it. So must it not keep us from what
+        // we have put up for others and nobody came for: that is taken only once it is old.
         let mut found = self.observe(now);
         let mut what = Found::Theirs;
         if self.aggregates && found.is_none() {
@@ -279,8 +283,9 @@ impl Worker {
             found = found.or_else(|| self.join_in(share));
         }
         if found.is_some() {
-            // Ours have their turn in between (W5): shared queues that are never empty would keep us from the deque and the slot
-            // for ever, and so would every other worker. What is taken back has lost its place: more of it follows that one.
+            // Ours have their turn in between (W5): shared queues that are never empty would keep us from the deque and
+            // the slot for ever, and so would every other worker. What is taken back has lost its place: more of it
+            // follows that one.
             self.pace.found(what);
             self.gives_up_slot();
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
@@ -290,8 +295,9 @@ impl Worker {
         Some(found)
     }
 
-    /// What it runs next was taken in between, and may run for long: meanwhile thieves shall find what is in the slot, where they don't look. If there is something
-    /// in the deque they find that, and the slot's task keeps its place before it.
+    /// What it runs next was taken in between, and may run for long: meanwhile thieves shall find what is in the slot,
+    /// where they don't look. If there is something in the deque they find that, and the slot's task keeps its place
+    /// before it.
     fn gives_up_slot(&self) {
         let context = &self.context;
         if context.local.len() == 0
@@ -326,11 +332,11 @@ impl Worker {
                 self.count_move(from, context.id, &runnable);
             }
             last.set(here);
-            // Not for every run: where a task ran here the last time, and no wake has placed it since, the policy knows.
-            // SAFETY: as above.
+            // Not for every run: where a task ran here the last time, and no wake has placed it since, the policy
+            // knows. SAFETY: as above.
             let cell = unsafe { meta.policy() };
-            // SAFETY: nobody else reads or writes it meanwhile, and this is the only reference. A copy would be taken apart field by
-            // field.
+            // SAFETY: nobody else reads or writes it meanwhile, and this is the only reference. A copy would be taken
+            // apart field by field.
             context.shared.policy.ran(unsafe { &mut *cell.as_ptr() }, context.id);
         }
         context.me().counters.polls.add(1);
@@ -398,8 +404,8 @@ impl Worker {
         }
     }
 
-    /// How long tasks took that ran for `elapsed`: while the clock stands they take no time, so that a test looks up after the same tasks
-    /// each time.
+    /// How long tasks took that ran for `elapsed`: while the clock stands they take no time, so that a test looks up
+    /// after the same tasks each time.
     fn took(&self, elapsed: Nanos) -> Nanos {
         if self.context.shared.clock.is_paused() {
             Nanos(0)

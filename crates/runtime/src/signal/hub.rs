@@ -49,7 +49,8 @@ impl Hub {
         self.arrivals.count()
     }
 
-    /// Waits until the count is another than `seen`, and answers it. Dropping the future loses nothing: the caller keeps `seen`.
+    /// Waits until the count is another than `seen`, and answers it. Dropping the future loses nothing: the caller
+    /// keeps `seen`.
     ///
     /// # Errors
     ///

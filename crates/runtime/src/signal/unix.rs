@@ -153,8 +153,9 @@ impl fmt::Debug for Signal {
 ///
 /// # Errors
 ///
-/// [`InvalidInput`](io::ErrorKind::InvalidInput) for what can't be listened to: `SIGKILL`, `SIGSTOP`, the faults `SIGILL`, `SIGFPE`,
-/// `SIGSEGV` and `SIGBUS`, and numbers that are no signals. Else the process has no descriptors left, or the runtime shuts down.
+/// [`InvalidInput`](io::ErrorKind::InvalidInput) for what can't be listened to: `SIGKILL`, `SIGSTOP`, the faults
+/// `SIGILL`, `SIGFPE`, `SIGSEGV` and `SIGBUS`, and numbers that are no signals. Else the process has no descriptors
+/// left, or the runtime shuts down.
 ///
 /// # Panics
 ///
@@ -191,8 +192,8 @@ impl Signal {
         Some(())
     }
 
-    /// [`recv`](Self::recv) for implementations of `Future` and `Stream`: of those who poll, only the last is woken. While it waits it has an
-    /// allocation of its own.
+    /// [`recv`](Self::recv) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
+    /// While it waits it has an allocation of its own.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {

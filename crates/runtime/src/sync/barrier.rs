@@ -1,6 +1,7 @@
 //! A place where a number of tasks and threads meet, round after round.
 //!
-//! A watched state has the number of the *round*, from zero, and how many have *arrived* in it, always fewer than the barrier's size. A future is
+//! A watched state has the number of the *round*, from zero, and how many have *arrived* in it, always fewer than the
+//! barrier's size. A future is
 //!
 //! | a future is | it counts | left by |
 //! |---|---|---|
@@ -10,21 +11,23 @@
 //!
 //! # Theorem Round: who has arrived goes on
 //!
-//! *(a) The arrivals are cut into rounds of `size`, in their order; the last of a round leads it, and nobody else does. (b) Who waits goes on once its
-//! round is over, whatever happens in later ones. (c) A call arrives once.*
+//! *(a) The arrivals are cut into rounds of `size`, in their order; the last of a round leads it, and nobody else does.
+//! (b) Who waits goes on once its round is over, whatever happens in later ones. (c) A call arrives once.*
 //!
-//! (a) An arrival is counted in one section, which also learns whether it is the last; if so, that section begins the next round, with nobody. No other step changes
-//! the count. (b) A future that waits knows its round, and compares: numbers do not come back. It looks, and takes its place among those
-//! who are told of changes, in one section, and the end of a round is such a change (`watched`). (c) The section that counts a future also notes in it
-//! that it has arrived, before any waker is called that may panic.
+//! (a) An arrival is counted in one section, which also learns whether it is the last; if so, that section begins the
+//! next round, with nobody. No other step changes the count. (b) A future that waits knows its round, and compares:
+//! numbers do not come back. It looks, and takes its place among those who are told of changes, in one section, and the
+//! end of a round is such a change (`watched`). (c) The section that counts a future also notes in it that it has
+//! arrived, before any waker is called that may panic.
 //!
 //! Who is dropped while it waits leaves the list and nothing else: the rest is fewer by one, and meets.
 //!
-//! A poll without budget does not arrive, nor does it end a wait: the task is woken, and has budget at its next turn. To the others that is one who came a turn later.
+//! A poll without budget does not arrive, nor does it end a wait: the task is woken, and has budget at its next turn.
+//! To the others that is one who came a turn later.
 //!
-//! Rejected: to arrive without budget. Who is the last would end at a later poll, and if it is dropped before that the round has nobody who leads it.
-//! Rejected: to take back the arrival of who is dropped, as [`thread::sync::Barrier`](crate::thread::sync::Barrier) does. The rest
-//! would wait for one who has given up.
+//! Rejected: to arrive without budget. Who is the last would end at a later poll, and if it is dropped before that the
+//! round has nobody who leads it. Rejected: to take back the arrival of who is dropped, as
+//! [`thread::sync::Barrier`](crate::thread::sync::Barrier) does. The rest would wait for one who has given up.
 
 use std::fmt;
 use std::pin::Pin;
@@ -39,8 +42,8 @@ use crate::primitives::const_fn;
 
 /// Lets a number of tasks and threads wait until all of them have come; like tokio's. It can be used again at once.
 ///
-/// Usable in tasks of any runtime, in user-level threads (`barrier.wait().wait()`), and on plain threads. One at which who gives up has not come is
-/// in [`thread::sync`](crate::thread::sync::Barrier).
+/// Usable in tasks of any runtime, in user-level threads (`barrier.wait().wait()`), and on plain threads. One at which
+/// who gives up has not come is in [`thread::sync`](crate::thread::sync::Barrier).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -91,8 +94,8 @@ impl Barrier {
     /// # Panics
     /// If a waker of another who waits does; all were woken, and the round is over.
     /// # Cancel safety
-    /// Not safe: one that has come stays counted when it is dropped, so that the others go on, and to call again counts again. One that
-    /// has not been polled does not count.
+    /// Not safe: one that has come stays counted when it is dropped, so that the others go on, and to call again counts
+    /// again. One that has not been polled does not count.
     pub fn wait(&self) -> BarrierWait<'_> {
         BarrierWait {
             place: Place::new(&self.state),
@@ -101,7 +104,8 @@ impl Barrier {
         }
     }
 
-    /// As [`wait`](Self::wait), for threads. A user-level thread that is unwound from here, as at shutdown, stays counted.
+    /// As [`wait`](Self::wait), for threads. A user-level thread that is unwound from here, as at shutdown, stays
+    /// counted.
     ///
     /// # Panics
     /// As [`wait`](Self::wait).

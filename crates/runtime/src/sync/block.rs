@@ -23,9 +23,9 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may be,
-/// say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself. Who may block lets a clock
-/// that stands go on meanwhile.
+/// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may
+/// be, say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself. Who
+/// may block lets a clock that stands go on meanwhile.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     if thread::suspends() {
         return future.wait();

@@ -16,11 +16,13 @@
 //! # });
 //! ```
 //!
-//! Messages have positions, and a receiver that of what it takes next. The channel keeps the last messages, as many as it has capacity,
-//! each in a slot with a share for every receiver that has yet to take it. Who has the last share of a message has the message itself, and all others a clone.
+//! Messages have positions, and a receiver that of what it takes next. The channel keeps the last messages, as many as
+//! it has capacity, each in a slot with a share for every receiver that has yet to take it. Who has the last share of a
+//! message has the message itself, and all others a clone.
 //!
-//! Who receives looks into the slot alone: receivers of different messages take different locks. Only if the message is not there it asks at
-//! the channel's end, under whose lock messages come, receivers come and go, and who finds nothing waits. A message is cloned and dropped outside of all locks.
+//! Who receives looks into the slot alone: receivers of different messages take different locks. Only if the message is
+//! not there it asks at the channel's end, under whose lock messages come, receivers come and go, and who finds nothing
+//! waits. A message is cloned and dropped outside of all locks.
 
 // The protocol and its theorem are in `broadcast/end.rs`.
 
@@ -52,7 +54,8 @@ mod slots;
 mod stream;
 mod weak;
 
-/// So many slots are made at first, or as many as the channel keeps messages. More are made when they are needed, and stay.
+/// So many slots are made at first, or as many as the channel keeps messages. More are made when they are needed, and
+/// stay.
 const FIRST_SLOTS_MAX: usize = 64;
 
 #[derive(Debug)]
@@ -141,8 +144,8 @@ impl<T> Sender<T> {
         Receiver::enters(&self.shared)
     }
 
-    /// How many messages not all have taken. While a receiver is dropped that is more than 32 behind, it may count as if it were still there, and stood
-    /// at one of the messages that it has yet to pass by.
+    /// How many messages not all have taken. While a receiver is dropped that is more than 32 behind, it may count as
+    /// if it were still there, and stood at one of the messages that it has yet to pass by.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shared.end.with(|end| end.wanted())
@@ -166,7 +169,8 @@ impl<T> Sender<T> {
     /// Strict.
     pub async fn closed(&self) {
         loop {
-            // Made before the look, so that it is told of what comes after that (theorem G). There may be one again when it is.
+            // Made before the look, so that it is told of what comes after that (theorem G). There may be one again
+            // when it is.
             let unheard = self.shared.unheard.notified();
             if self.shared.end.with(|end| end.is_unheard()) {
                 return coop::consume_budget().await;
@@ -219,8 +223,8 @@ impl<T: Clone> Receiver<T> {
     /// Waits for the next message.
     ///
     /// # Errors
-    /// [`Lagged`](RecvError::Lagged) if messages were lost since the last call, and how many; the next call goes on behind them.
-    /// [`Closed`](RecvError::Closed) if all were received, and no sender is left.
+    /// [`Lagged`](RecvError::Lagged) if messages were lost since the last call, and how many; the next call goes on
+    /// behind them. [`Closed`](RecvError::Closed) if all were received, and no sender is left.
     ///
     /// # Cancel safety
     /// Strict.
@@ -322,7 +326,8 @@ impl<T> Drop for Receiver<T> {
                 break;
             }
         }
-        // Whatever the wakers and the destructors of users do; all at the end, so that no destructor finds here what nobody wants any more.
+        // Whatever the wakers and the destructors of users do; all at the end, so that no destructor finds here what
+        // nobody wants any more.
         let mut panic = FirstPanic::default();
         for message in passed {
             panic.catch(|| drop(message));

@@ -1,7 +1,7 @@
 //! Telling a tree of tasks to stop.
 //!
-//! A token is a reference to a *node*. A node knows its parent, which it keeps, and its children, which it does not; it takes itself off
-//! its parent's list when it goes. Three things are said of a node:
+//! A token is a reference to a *node*. A node knows its parent, which it keeps, and its children, which it does not; it
+//! takes itself off its parent's list when it goes. Three things are said of a node:
 //!
 //! | what | where | changes |
 //! |---|---|---|
@@ -9,21 +9,23 @@
 //! | whether it is cancelled | `cancelled` | false -> true, once, inside a section of `watched` |
 //! | who waits for that | `watched` | |
 //!
-//! To cancel a node is, in this order: (a) close it, and take its children; (b) set the flag and wake who waits; then the same with each
-//! child that was taken and is still there. The locks of two nodes are never held together, and none while anybody is woken.
+//! To cancel a node is, in this order: (a) close it, and take its children; (b) set the flag and wake who waits; then
+//! the same with each child that was taken and is still there. The locks of two nodes are never held together, and none
+//! while anybody is woken.
 //!
 //! # Theorem
 //!
-//! *When `cancel` of a node has returned to the one who closed it, every node below is cancelled, and every child that is made later
-//! of any of these is born so.* A child is made under the lock of its parent: before (a), and then it is among those that are taken, or after
-//! it, and then it is born closed and cancelled. Of those taken the same is true, and a tree has no loops. Who sees the flag of a
-//! node comes after (b), so after (a): a child that it makes is born cancelled.
+//! *When `cancel` of a node has returned to the one who closed it, every node below is cancelled, and every child that
+//! is made later of any of these is born so.* A child is made under the lock of its parent: before (a), and then it is
+//! among those that are taken, or after it, and then it is born closed and cancelled. Of those taken the same is true,
+//! and a tree has no loops. Who sees the flag of a node comes after (b), so after (a): a child that it makes is born
+//! cancelled.
 //!
-//! Who finds a node closed by another sets its flag too, so that it is cancelled when the call returns; with what is below that
-//! node the other may not have come to an end.
+//! Who finds a node closed by another sets its flag too, so that it is cancelled when the call returns; with what is
+//! below that node the other may not have come to an end.
 //!
-//! A parent is kept by its children, as in Go's contexts: a token whose every ancestor was dropped still learns when one is cancelled
-//! that somebody else has. The price is one node for each ancestor.
+//! A parent is kept by its children, as in Go's contexts: a token whose every ancestor was dropped still learns when
+//! one is cancelled that somebody else has. The price is one node for each ancestor.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -42,9 +44,10 @@ use crate::stress::Mutex;
 
 /// Tells tasks and threads to stop, and is waited for by them; like tokio-util's.
 ///
-/// All clones are one token. A [child](Self::child_token) is cancelled with its parent, and can be cancelled alone. Nothing is interrupted:
-/// who holds a token awaits [`cancelled`](Self::cancelled) beside its work, or asks [`is_cancelled`](Self::is_cancelled) in between.
-/// Usable in tasks of any runtime, in user-level threads (`token.cancelled().wait()`), and on plain threads.
+/// All clones are one token. A [child](Self::child_token) is cancelled with its parent, and can be cancelled alone.
+/// Nothing is interrupted: who holds a token awaits [`cancelled`](Self::cancelled) beside its work, or asks
+/// [`is_cancelled`](Self::is_cancelled) in between. Usable in tasks of any runtime, in user-level threads
+/// (`token.cancelled().wait()`), and on plain threads.
 ///
 /// ```
 /// use quadrille::sync::CancellationToken;
@@ -162,7 +165,8 @@ impl Node {
         });
     }
 
-    /// (a) and (b) of the node and of all below it, whatever the wakers of users do: the first panic goes on when all are told.
+    /// (a) and (b) of the node and of all below it, whatever the wakers of users do: the first panic goes on when all
+    /// are told.
     fn cancel(this: &Arc<Self>) {
         let mut left = vec![this.clone()];
         let mut panic = FirstPanic::default();
@@ -220,7 +224,8 @@ impl CancellationToken {
 
     /// Cancels this token and all below it, and wakes all who wait for any of them. A second time does nothing.
     ///
-    /// When the call returns this token is cancelled, and so is every child; unless another call that came first is still at that.
+    /// When the call returns this token is cancelled, and so is every child; unless another call that came first is
+    /// still at that.
     pub fn cancel(&self) {
         Node::cancel(&self.node);
     }
@@ -261,8 +266,9 @@ impl CancellationToken {
         DropGuardRef { token: Some(self) }
     }
 
-    /// The output of `future`, or `None` if the token is cancelled first. It is asked before the future is, each time, also by a task that
-    /// has spent its [budget](crate::coop), which does not poll the future; whichever ends it, the future is dropped when this is.
+    /// The output of `future`, or `None` if the token is cancelled first. It is asked before the future is, each time,
+    /// also by a task that has spent its [budget](crate::coop), which does not poll the future; whichever ends it, the
+    /// future is dropped when this is.
     ///
     /// # Cancel safety
     /// That of `future`.

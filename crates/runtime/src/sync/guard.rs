@@ -1,7 +1,7 @@
 //! What the guards have in common: permits, and a pointer to what they are for. Nothing else reaches the value.
 //!
-//! The pointer leads to the value of the lock, or to a part that a closure has chosen among what the value lends. Neither type has a destructor:
-//! permits give themselves back.
+//! The pointer leads to the value of the lock, or to a part that a closure has chosen among what the value lends.
+//! Neither type has a destructor: permits give themselves back.
 
 use std::ops::Deref;
 
@@ -34,7 +34,8 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     #[inline]
     pub(super) fn get(&self) -> &T {
         // SAFETY: it can be read as long as `self` is borrowed.
-        // - it is alive, say the callers of `new`, of the lock's value, and of `try_map`, of a part or what is brought along; `S` borrows or keeps the lock;
+        // - it is alive, say the callers of `new`, of the lock's value, and of `try_map`, of a part or what is brought
+        //   along; `S` borrows or keeps the lock;
         // - nobody changes it: a writer would hold all permits, of which this guard has one (RW1 a).
         unsafe { &*self.value }
     }
@@ -42,8 +43,9 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Shared<S, T> {
     /// For a part of the value, if `part` chooses one; else as it was.
     ///
     /// # Safety
-    /// `T` and `U` outlive all that the type of the result lets it live. For `part` may assume that what is in a `T` outlives the reference that it is given, and answer with
-    /// what it has brought along of that lifetime; a type that has lost it would let the result outlive that (the hole of `OwningRef::map`, Kimundi/owning-ref-rs#71).
+    /// `T` and `U` outlive all that the type of the result lets it live. For `part` may assume that what is in a `T`
+    /// outlives the reference that it is given, and answer with what it has brought along of that lifetime; a type that
+    /// has lost it would let the result outlive that (the hole of `OwningRef::map`, Kimundi/owning-ref-rs#71).
     pub(super) unsafe fn try_map<U: ?Sized>(self, part: impl FnOnce(&T) -> Option<&U>) -> Result<Shared<S, U>, Self> {
         match part(self.get()) {
             Some(part) => Ok(Shared {
@@ -62,9 +64,11 @@ pub(super) struct Exclusive<S: Deref<Target = Semaphore>, T: ?Sized> {
     value: *mut T,
 }
 
-// SAFETY: it is a `&mut T` (see `get_mut`), whose `Send` is `T: Send`; and `S`. `downgrade` asks for what a reader's needs.
+// SAFETY: it is a `&mut T` (see `get_mut`), whose `Send` is `T: Send`; and `S`. `downgrade` asks for what a reader's
+// needs.
 unsafe impl<S: Deref<Target = Semaphore> + Send, T: ?Sized + Send> Send for Exclusive<S, T> {}
-// SAFETY: as above; by `&self` there is no more than `&T`, and the lock by what is around it, which is `Sync` if `T: Send`.
+// SAFETY: as above; by `&self` there is no more than `&T`, and the lock by what is around it, which is `Sync` if
+// `T: Send`.
 unsafe impl<S: Deref<Target = Semaphore> + Sync, T: ?Sized + Send + Sync> Sync for Exclusive<S, T> {}
 
 impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
@@ -82,7 +86,8 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
     pub(super) fn get(&self) -> &T {
         // SAFETY: it can be read as long as `self` is borrowed.
         // - it is alive: as in `Shared::get`;
-        // - nobody else reaches it: another guard would hold a permit, and this one has all (RW1 a, MX1 a); who borrows `self` to change it has it alone.
+        // - nobody else reaches it: another guard would hold a permit, and this one has all (RW1 a, MX1 a); who borrows
+        //   `self` to change it has it alone.
         unsafe { &*self.value }
     }
 
@@ -112,7 +117,8 @@ impl<S: Deref<Target = Semaphore>, T: ?Sized> Exclusive<S, T> {
     /// Goes on as a reader.
     ///
     /// # Safety
-    /// - It is for the whole value, and not for a part: what could be written by a `&mut` of a part may be shared in the whole, say the inside of a `Cell`.
+    /// - It is for the whole value, and not for a part: what could be written by a `&mut` of a part may be shared in
+    ///   the whole, say the inside of a `Cell`.
     /// - If it was sent from another thread, `T` is `Sync`: other readers may be there.
     pub(super) unsafe fn downgrade(self) -> Shared<S, T> {
         // Made first: it gives back what is kept if a waker panics.

@@ -1,18 +1,19 @@
 //! A lock for sections of some tens of nanoseconds: one read-modify-write to enter, one store to leave.
 //!
-//! `std::sync::Mutex` pays a second read-modify-write to leave, because it must learn whether somebody sleeps on it. Here
-//! nobody sleeps *on* the lock: who finds it taken pauses 127 times in all, then yields its time slice, then naps for a
-//! bounded time (see [`relax`]). A nap ends by itself, so leaving needs to know nothing, and a holder that was preempted
-//! costs a waiter neither a time slice of spinning nor a priority inversion.
+//! `std::sync::Mutex` pays a second read-modify-write to leave, because it must learn whether somebody sleeps on it.
+//! Here nobody sleeps *on* the lock: who finds it taken pauses 127 times in all, then yields its time slice, then naps
+//! for a bounded time (see [`relax`]). A nap ends by itself, so leaving needs to know nothing, and a holder that was
+//! preempted costs a waiter neither a time slice of spinning nor a priority inversion.
 //!
-//! A worker's timers lie under it, too: nearly nobody but that worker wants them, and now and then it is inside for longer.
+//! A worker's timers lie under it, too: nearly nobody but that worker wants them, and now and then it is inside for
+//! longer.
 //!
-//! What it does not do: it is not fair, and a section may neither call user code nor block (it may enter another lock whose sections enter none: `sync/broadcast`), nor suspend a user-level thread (which builds
-//! with debug assertions refuse: `thread/suspend`). A value that a section
-//! panics out of is unlocked, not poisoned.
+//! What it does not do: it is not fair, and a section may neither call user code nor block (it may enter another lock
+//! whose sections enter none: `sync/broadcast`), nor suspend a user-level thread (which builds with debug assertions
+//! refuse: `thread/suspend`). A value that a section panics out of is unlocked, not poisoned.
 //!
-//! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways in
-//! which two threads can wait for a third, loom would try each.
+//! Under loom [`Word`] has a model of its own, and everything else uses loom's mutex in its place: of the endless ways
+//! in which two threads can wait for a third, loom would try each.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -62,7 +63,8 @@ impl Word {
         section()
     }
 
-    /// A compare-exchange rather than a swap: a failed one leaves the word alone, and `true` is only written by a holder.
+    /// A compare-exchange rather than a swap: a failed one leaves the word alone, and `true` is only written by a
+    /// holder.
     #[inline(always)]
     fn try_enter(&self) -> bool {
         // Ordering: Acquire (L); pairs with the store in `Leave`. Relaxed on failure, which reads nothing else.
@@ -97,7 +99,8 @@ unsafe impl<S: Send> Send for Lock<S> {}
 // SAFETY: as above; no `&S` is ever shared, so `S: Sync` isn't asked for.
 unsafe impl<S: Send> Sync for Lock<S> {}
 
-// No section runs the user's code, so no panic of his leaves a value half changed; what is moved in and out was whole before.
+// No section runs the user's code, so no panic of his leaves a value half changed; what is moved in and out was whole
+// before.
 impl<S> UnwindSafe for Lock<S> {}
 impl<S> RefUnwindSafe for Lock<S> {}
 
@@ -111,8 +114,8 @@ impl<S> Lock<S> {
         }
     }
 
-    /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again. It may
-    /// clone wakers of our own tasks (`task::is_own_waker`).
+    /// Runs `section` alone. It must not call user code (wakers, `T`'s methods, destructors) nor enter the lock again.
+    /// It may clone wakers of our own tasks (`task::is_own_waker`).
     #[inline(always)]
     pub(crate) fn with<R>(&self, section: impl FnOnce(&mut S) -> R) -> R {
         self.exclusion.run(|| {

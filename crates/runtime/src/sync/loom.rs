@@ -1,4 +1,5 @@
-//! Every interleaving (up to a number of preemptions) of small uses of the channels, and of what tells tasks something; of locks in `locks`.
+//! Every interleaving (up to a number of preemptions) of small uses of the channels, and of what tells tasks something;
+//! of locks in `locks`.
 //!
 //! `RUSTFLAGS="--cfg quadrille_loom" cargo test -p quadrille --lib loom --release`; a lost wake-up shows as a deadlock.
 
@@ -72,7 +73,8 @@ fn c_no_lost_wakeup_with_two_senders_and_one_place() {
     });
 }
 
-/// With room for a third message: the second does not make the channel full, which would write the first one's token off.
+/// With room for a third message: the second does not make the channel full, which would write the first one's token
+/// off.
 #[test]
 fn c_one_token_reaches_every_receiver() {
     check(4, || {
@@ -318,7 +320,8 @@ fn q_a_short_moment_is_not_missed() {
     });
 }
 
-/// The step that ended the first wait is late for what comes after it: who waits again, with a token that lives, is not told of that end.
+/// The step that ended the first wait is late for what comes after it: who waits again, with a token that lives, is not
+/// told of that end.
 #[test]
 fn q_an_end_is_not_told_to_the_next_wait() {
     for by_closing in [false, true] {
@@ -411,7 +414,8 @@ fn g_who_is_made_too_late_sees_why() {
     });
 }
 
-/// One waits, and one gives up, both told by a call that is still at work: the notification that comes after it is kept.
+/// One waits, and one gives up, both told by a call that is still at work: the notification that comes after it is
+/// kept.
 #[test]
 fn g_a_notification_is_not_given_to_who_is_released() {
     check(3, || {
@@ -429,7 +433,8 @@ fn g_a_notification_is_not_given_to_who_is_released() {
     });
 }
 
-/// Both calls at once, and those whom they told are dropped: of `notify_one` there is one notification left, of the other none.
+/// Both calls at once, and those whom they told are dropped: of `notify_one` there is one notification left, of the
+/// other none.
 #[test]
 fn g_what_both_have_told_is_told_apart() {
     check(3, || {

@@ -14,12 +14,13 @@
 //! | tell tasks to stop | [`CancellationToken`] |
 //! | tell a task that something has happened | [`Notify`] |
 //!
-//! All are quadrille's own. Under message-heavy load the channel, not the scheduler, is what a program waits for. The well-kept locks of `async-lock` know ordinary threads
-//! only where they block, never give way to other tasks, and serve in no strict order, which takes twice as long where one is held across an `.await`.
+//! All are quadrille's own. Under message-heavy load the channel, not the scheduler, is what a program waits for. The
+//! well-kept locks of `async-lock` know ordinary threads only where they block, never give way to other tasks, and
+//! serve in no strict order, which takes twice as long where one is held across an `.await`.
 //!
-//! Those that poison, wait in blocking style by std's names, and have a [`Condvar`](crate::thread::sync::Condvar) are in [`thread::sync`](crate::thread::sync).
-//! Neither needs a runtime: they work in tasks, in user-level threads, under any other executor and, by the `_blocking` methods, on plain threads. Those
-//! suspend a user-level thread.
+//! Those that poison, wait in blocking style by std's names, and have a [`Condvar`](crate::thread::sync::Condvar) are
+//! in [`thread::sync`](crate::thread::sync). Neither needs a runtime: they work in tasks, in user-level threads, under
+//! any other executor and, by the `_blocking` methods, on plain threads. Those suspend a user-level thread.
 
 pub mod broadcast;
 pub mod mpmc;

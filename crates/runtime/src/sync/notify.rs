@@ -1,7 +1,8 @@
 //! Telling one who waits, or all, that something has happened.
 //!
-//! Under one lock are a *permit*, and two lists: of those who are *waiting*, and of those who are *released* and have yet to be woken. There
-//! is a number of *rounds*, which is raised under the lock, too. A future knows the round in which it was made.
+//! Under one lock are a *permit*, and two lists: of those who are *waiting*, and of those who are *released* and have
+//! yet to be woken. There is a number of *rounds*, which is raised under the lock, too. A future knows the round in
+//! which it was made.
 //!
 //! | a future is | its round is | its waiter is | left by |
 //! |---|---|---|---|
@@ -11,28 +12,32 @@
 //! | released | an earlier one | none, or in the list `released`, or in no list | its poll: ended; its drop |
 //! | ended | any | none | |
 //!
-//! The permit is there only while nobody is waiting: it is set where the list is found empty, and taken before anybody enters it.
+//! The permit is there only while nobody is waiting: it is set where the list is found empty, and taken before anybody
+//! enters it.
 //!
 //! # Theorem G: what is given arrives
 //!
-//! *(a) A `notify_one` ends one wait, or is the permit; of two permits one is left. (b) It does not end with a future that is
-//! dropped. (c) A `notify_waiters` ends every wait whose future was made before, and no other. (d) Who is released by it is given
-//! no `notify_one`.*
+//! *(a) A `notify_one` ends one wait, or is the permit; of two permits one is left. (b) It does not end with a future
+//! that is dropped. (c) A `notify_waiters` ends every wait whose future was made before, and no other. (d) Who is
+//! released by it is given no `notify_one`.*
 //!
-//! (a) The list is asked, and the permit set, in one section of the lock; the permit is asked, and the list entered, in one section
-//! of the lock. One comes first. (b) A future that is told leaves in the section in which the next one is told, or the permit set.
-//! (c) The round is raised, and those who are waiting are moved to the list of the released, in one section: who was made before has
-//! another round, polled or not, and who was in the list is woken from the other one, in batches. A future is made without the lock: one that
-//! is made at the same time has been made before by its round, or after. Who finds the new round sees whatever was done before that was raised,
-//! and so finds what it waits for when it looks. (d) `notify_one` looks at the
-//! list of those who are waiting only. That a future is told can be seen by its waiter, and not by its round, which may be over by
-//! the time it is dropped: so it hands on what it was given, also then, and nothing else.
+//! (a) The list is asked, and the permit set, in one section of the lock; the permit is asked, and the list entered, in
+//! one section of the lock. One comes first. (b) A future that is told leaves in the section in which the next one is
+//! told, or the permit set. (c) The round is raised, and those who are waiting are moved to the list of the released,
+//! in one section: who was made before has another round, polled or not, and who was in the list is woken from the
+//! other one, in batches. A future is made without the lock: one that is made at the same time has been made before by
+//! its round, or after. Who finds the new round sees whatever was done before that was raised, and so finds what it
+//! waits for when it looks. (d) `notify_one` looks at the list of those who are waiting only. That a future is told can
+//! be seen by its waiter, and not by its round, which may be over by the time it is dropped: so it hands on what it was
+//! given, also then, and nothing else.
 //!
-//! A poll without budget must not end the wait, and yet is one: who was polled is told by the next `notify_one`. So it enters the list like any
-//! other, and one that finds the permit is told there and then, by itself, and ends at its next poll.
+//! A poll without budget must not end the wait, and yet is one: who was polled is told by the next `notify_one`. So it
+//! enters the list like any other, and one that finds the permit is told there and then, by itself, and ends at its
+//! next poll.
 //!
-//! Rejected: one list, and a count of those at its front who are released, as in `watched`. A `notify_one` would have to pass over them. And a
-//! `notify_waiters` that takes all wakers in one section: as long as the list, with an allocation under the lock.
+//! Rejected: one list, and a count of those at its front who are released, as in `watched`. A `notify_one` would have
+//! to pass over them. And a `notify_waiters` that takes all wakers in one section: as long as the list, with an
+//! allocation under the lock.
 
 use std::fmt;
 use std::marker::PhantomPinned;
@@ -52,9 +57,10 @@ use crate::primitives::{AtomicU64, Ordering, const_fn};
 
 /// Tells one who waits, or all, that something has happened; like tokio's.
 ///
-/// It carries no data: what has happened is found out by who was told. [`notify_one`](Self::notify_one) that finds nobody leaves a *permit*,
-/// one at most, which ends the next wait at once; so whoever looks at the data, and then waits, misses nothing. Usable in tasks of
-/// any runtime, in user-level threads (`notify.notified().wait()`), and on plain threads.
+/// It carries no data: what has happened is found out by who was told. [`notify_one`](Self::notify_one) that finds
+/// nobody leaves a *permit*, one at most, which ends the next wait at once; so whoever looks at the data, and then
+/// waits, misses nothing. Usable in tasks of any runtime, in user-level threads (`notify.notified().wait()`), and on
+/// plain threads.
 ///
 /// ```
 /// use std::collections::VecDeque;
@@ -81,11 +87,12 @@ use crate::primitives::{AtomicU64, Ordering, const_fn};
 /// # });
 /// ```
 ///
-/// Where several wait for what several bring, two permits may become one while two who have looked have yet to wait. Each makes its future
-/// first, then [enables](Notified::enable) it, then looks, then waits.
+/// Where several wait for what several bring, two permits may become one while two who have looked have yet to wait.
+/// Each makes its future first, then [enables](Notified::enable) it, then looks, then waits.
 pub struct Notify {
-    /// How many times all were told; raised under the lock, and read in it but for a future that is made. Label G: that one's load pairs
-    /// with the addition of who tells all, so that who comes too late to be told sees what was done before.
+    /// How many times all were told; raised under the lock, and read in it but for a future that is made. Label G: that
+    /// one's load pairs with the addition of who tells all, so that who comes too late to be told sees what was done
+    /// before.
     round: AtomicU64,
     state: Lock<State>,
 }
@@ -141,11 +148,13 @@ impl State {
         if is_over { &mut self.released } else { &mut self.waiting }
     }
 
-    /// One look at whether a future has ended, whose round `is_over` or is not; if not it is waiting afterwards, with the waker `current`, of which `fresh` is a
-    /// clone if it is anything (see [`Waiters::wait`]). Without a `current` it keeps the waker that it has. With a waker that is to be dropped outside of the lock.
+    /// One look at whether a future has ended, whose round `is_over` or is not; if not it is waiting afterwards, with
+    /// the waker `current`, of which `fresh` is a clone if it is anything (see [`Waiters::wait`]). Without a `current`
+    /// it keeps the waker that it has. With a waker that is to be dropped outside of the lock.
     ///
     /// # Safety
-    /// A1 and A2 of `waiters`; the waiter, if any, is that of one future of this `Notify`, and `is_over` true of it in this section.
+    /// A1 and A2 of `waiters`; the waiter, if any, is that of one future of this `Notify`, and `is_over` true of it in
+    /// this section.
     unsafe fn look(
         &mut self,
         is_over: bool,
@@ -175,7 +184,8 @@ impl State {
         (Some(wait), None)
     }
 
-    /// Sees to it that a future is waiting, or told, or released, and ends nothing; see [`look`](Self::look) for the waker.
+    /// Sees to it that a future is waiting, or told, or released, and ends nothing; see [`look`](Self::look) for the
+    /// waker.
     ///
     /// # Safety
     /// As `look`.
@@ -244,8 +254,8 @@ impl Notify {
         self.notify(End::First);
     }
 
-    /// Ends the wait of the one who came last, or leaves a permit if nobody waits: a cache is warmer there. If that one is dropped before it
-    /// could say so, the one who waits longest gets the notification.
+    /// Ends the wait of the one who came last, or leaves a permit if nobody waits: a cache is warmer there. If that one
+    /// is dropped before it could say so, the one who waits longest gets the notification.
     pub fn notify_last(&self) {
         self.notify(End::Last);
     }
@@ -356,7 +366,8 @@ impl<N: Deref<Target = Notify>> Turn<N> {
         Poll::Pending
     }
 
-    /// A poll of a task that has no budget: it is waiting afterwards, or `current` was called, for a poll that can end it.
+    /// A poll of a task that has no budget: it is waiting afterwards, or `current` was called, for a poll that can end
+    /// it.
     #[cold]
     fn poll_spent(self: Pin<&mut Self>, current: &Waker) {
         // SAFETY: the waiter is not moved while it is in a list.

@@ -6,24 +6,26 @@
 //! | being made | none, or being written | no | one | its value: set; its error, its panic, its drop: empty, or the turn of the next who waits |
 //! | set | there, and lent | yes | nobody, for ever | `&mut` |
 //!
-//! A *turn* is the one permit of a semaphore of the cell's own, which is closed when the value is there: that refuses all who wait for a turn at once. Who
-//! waits for a value and would not make one watches beside it.
+//! A *turn* is the one permit of a semaphore of the cell's own, which is closed when the value is there: that refuses
+//! all who wait for a turn at once. Who waits for a value and would not make one watches beside it.
 //!
 //! # Theorem Once: one value, and who asks for it gets it
 //!
-//! *(a) While the cell is shared one value is written at most, and nobody who has it sees it change. (b) What was written before `is_set` is seen by who
-//! finds that set. (c) Who waits for a turn gets it, unless the value comes first. (d) Once the value is there, nobody waits.*
+//! *(a) While the cell is shared one value is written at most, and nobody who has it sees it change. (b) What was
+//! written before `is_set` is seen by who finds that set. (c) Who waits for a turn gets it, unless the value comes
+//! first. (d) Once the value is there, nobody waits.*
 //!
-//! (a) Who writes has the turn, and got it of a semaphore that was open. The first one closes it before the turn is given back, so
-//! there is no second. A cell that is made with its value has an open semaphore; there everybody finds `is_set`, which is asked first. (b) It is set by Release, and read
-//! by Acquire. (c) The theorem of the semaphore; a turn is dropped with the call that has it. (d) Closing refuses those who wait for a turn. Who
-//! watches looks at `is_set` in the section in which it enters the list, and that list is told in a later section than `is_set`, or it sees
-//! that.
+//! (a) Who writes has the turn, and got it of a semaphore that was open. The first one closes it before the turn is
+//! given back, so there is no second. A cell that is made with its value has an open semaphore; there everybody finds
+//! `is_set`, which is asked first. (b) It is set by Release, and read by Acquire. (c) The theorem of the semaphore; a
+//! turn is dropped with the call that has it. (d) Closing refuses those who wait for a turn. Who watches looks at
+//! `is_set` in the section in which it enters the list, and that list is told in a later section than `is_set`, or it
+//! sees that.
 //!
 //! A forgotten future (`mem::forget`) that has the turn keeps it for ever. That delays others, and is safe.
 //!
-//! Rejected: one list of both kinds, in which `set` wakes all. Who fails would have to wake one of the right kind, and who waits for the turn would have no
-//! order.
+//! Rejected: one list of both kinds, in which `set` wakes all. Who fails would have to wake one of the right kind, and
+//! who waits for the turn would have no order.
 
 use std::cell::UnsafeCell;
 use std::convert::Infallible;
@@ -42,11 +44,11 @@ use crate::primitives::{AtomicBool, Ordering, const_fn};
 
 /// Keeps a value that is made when it is first wanted, across an `.await`; like tokio's.
 ///
-/// One at a time makes it; the others wait. If that fails, panics or is dropped, the cell is empty as before, and the one that waits longest has its turn. Once
-/// the value is there it stays, and [`get`](Self::get) costs one load.
+/// One at a time makes it; the others wait. If that fails, panics or is dropped, the cell is empty as before, and the
+/// one that waits longest has its turn. Once the value is there it stays, and [`get`](Self::get) costs one load.
 ///
-/// Usable in tasks of any runtime, in user-level threads (`pin!(cell.wait()).wait()`, or the methods in `_blocking`), and on plain threads. Who
-/// asks the cell for its value while it makes it waits for itself, for ever.
+/// Usable in tasks of any runtime, in user-level threads (`pin!(cell.wait()).wait()`, or the methods in `_blocking`),
+/// and on plain threads. Who asks the cell for its value while it makes it waits for itself, for ever.
 ///
 /// ```
 /// use quadrille::sync::OnceCell;
@@ -73,8 +75,9 @@ pub struct OnceCell<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the value is reached through `&mut` of the cell, or is there for good and lent to all (a): `T: Sync`. It may have been made on another thread
-// than the one that takes it out or drops it: `T: Send`. The rest of the cell is `Sync`.
+// SAFETY: the value is reached through `&mut` of the cell, or is there for good and lent to all (a): `T: Sync`. It may
+// have been made on another thread than the one that takes it out or drops it: `T: Send`. The rest of the cell is
+// `Sync`.
 unsafe impl<T: Send + Sync> Sync for OnceCell<T> {}
 
 // As std's `OnceLock`, also in being `UnwindSafe` by itself: who panics while it makes the value leaves none.
@@ -128,7 +131,8 @@ impl<T> OnceCell<T> {
         if !self.is_initialized() {
             return None;
         }
-        // SAFETY: it can be read as long as `self` is borrowed: it was written before (b), is not written again (a), and `&mut` of the cell is not to be had.
+        // SAFETY: it can be read as long as `self` is borrowed: it was written before (b), is not written again (a),
+        // and `&mut` of the cell is not to be had.
         unsafe { &*self.value.get() }.as_ref()
     }
 
@@ -203,12 +207,13 @@ impl<T> OnceCell<T> {
     /// The value; makes it if there is none, or waits for who is making it.
     ///
     /// # Errors
-    /// What `make`, or the future that it returns, has failed with. The cell is empty then, and the next who waits has its turn.
+    /// What `make`, or the future that it returns, has failed with. The cell is empty then, and the next who waits has
+    /// its turn.
     /// # Panics
     /// If a waker of another who waits does; the value is set, and all were woken.
     /// # Cancel safety
-    /// The future of `make` is dropped with this one, and the next who waits has its turn. Else strict, but for the order: one that is called again queues
-    /// behind all who wait.
+    /// The future of `make` is dropped with this one, and the next who waits has its turn. Else strict, but for the
+    /// order: one that is called again queues behind all who wait.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -242,7 +247,8 @@ impl<T> OnceCell<T> {
     /// # Panics
     /// As there.
     /// # Blocking
-    /// As [`wait_blocking`](Self::wait_blocking); `make` runs on the calling thread, and a user-level one may be suspended by it.
+    /// As [`wait_blocking`](Self::wait_blocking); `make` runs on the calling thread, and a user-level one may be
+    /// suspended by it.
     pub fn get_or_try_init_blocking<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.turn_blocking() {
             Asked::Set(value) => Ok(value),
@@ -370,8 +376,8 @@ impl<T> OnceCell<T> {
     /// If a waker does; the value is set, and all were woken.
     fn publish(&self, turn: SemaphorePermit<'_>, value: T) -> &T {
         debug_assert!(!self.is_initialized(), "who has the turn has found no value");
-        // SAFETY: nobody else reaches it. Nobody else writes, without the turn (a), nor reads, while `is_set` is false; `turn` was got by who had found that
-        // false, and while the semaphore is open it stays so.
+        // SAFETY: nobody else reaches it. Nobody else writes, without the turn (a), nor reads, while `is_set` is false;
+        // `turn` was got by who had found that false, and while the semaphore is open it stays so.
         unsafe { *self.value.get() = Some(value) };
         // Ordering: Release; (Once b) to the load in `is_initialized`, whose reader reads the value.
         self.is_set.store(true, Ordering::Release);

@@ -49,7 +49,8 @@ impl<T> Sender<T> {
     /// Sends the message. Never waits.
     ///
     /// # Errors
-    /// Gives the message back if the receiver was closed or dropped. `Ok` doesn't say that the message will be looked at.
+    /// Gives the message back if the receiver was closed or dropped. `Ok` doesn't say that the message will be looked
+    /// at.
     #[inline]
     pub fn send(self, message: T) -> Result<(), SendError<T>> {
         self.link.send(message).map_err(SendError)
@@ -121,7 +122,8 @@ impl<T> Receiver<T> {
         !self.link.as_ref().is_some_and(Link::has_message)
     }
 
-    /// Whether the message, or that none will come, was received: a further poll only fails. So a branch of a `select!` in a loop can be disabled.
+    /// Whether the message, or that none will come, was received: a further poll only fails. So a branch of a `select!`
+    /// in a loop can be disabled.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {

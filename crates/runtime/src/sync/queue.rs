@@ -79,7 +79,8 @@ impl<T> Queue<T> {
         value
     }
 
-    /// See [`Ring::pop_with`]. `keep` neither panics nor drops the value: the next chunk would not be found, and the channel's lock is held.
+    /// See [`Ring::pop_with`]. `keep` neither panics nor drops the value: the next chunk would not be found, and the
+    /// channel's lock is held.
     #[inline(always)]
     pub(super) fn pop_with(&mut self, keep: impl FnOnce(T)) {
         self.front.pop_with(keep);

@@ -12,9 +12,9 @@ const FETCH_LINES_MAX: usize = 4;
 
 /// A queue in one piece of memory that grows when it is full.
 ///
-/// `VecDeque` does the same. But who writes into many rings in turn (a sender to all its receivers) finds the next place of
-/// each in no near cache, and the release of the channel's lock waits behind that store: a third of the time of a
-/// message of 100 bytes in rings of 64 KiB, and `VecDeque` doesn't say where its next place is.
+/// `VecDeque` does the same. But who writes into many rings in turn (a sender to all its receivers) finds the next
+/// place of each in no near cache, and the release of the channel's lock waits behind that store: a third of the time
+/// of a message of 100 bytes in rings of 64 KiB, and `VecDeque` doesn't say where its next place is.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     /// Initialised at the `len` places from `head` on, around the end.
@@ -69,7 +69,8 @@ impl<T> Ring<T> {
         value
     }
 
-    /// Moves the oldest value to where `keep` puts it, which is its last place: a copy saved for large ones. Nothing if the ring is empty.
+    /// Moves the oldest value to where `keep` puts it, which is its last place: a copy saved for large ones. Nothing if
+    /// the ring is empty.
     #[inline(always)]
     pub(super) fn pop_with(&mut self, keep: impl FnOnce(T)) {
         if self.len == 0 {

@@ -1,13 +1,14 @@
 //! A value that a known number of owners have, each a share of it.
 //!
-//! As `Arc`, but who makes it says how many owners there will be: their shares are counted before, all at once, and one hand has
-//! them until they are handed out. So an owner who comes counts nothing, and an owner who goes counts once.
+//! As `Arc`, but who makes it says how many owners there will be: their shares are counted before, all at once, and one
+//! hand has them until they are handed out. So an owner who comes counts nothing, and an owner who goes counts once.
 //!
 //! # Theorem
 //!
-//! *The count is the sum of the numbers of all [`Shares`] of the value.* It begins so, when [`Alone`] is shared; [`Shares::split`] leaves the sum as it is;
-//! and who gives shares up takes as many off the count. So who takes off the last was alone, and whoever finds as many counted as he has is alone, and stays
-//! so: nobody else is there to split any off.
+//! *The count is the sum of the numbers of all [`Shares`] of the value.* It begins so, when [`Alone`] is shared;
+//! [`Shares::split`] leaves the sum as it is; and who gives shares up takes as many off the count. So who takes off the
+//! last was alone, and whoever finds as many counted as he has is alone, and stays so: nobody else is there to split
+//! any off.
 
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
@@ -29,13 +30,14 @@ pub(super) struct Shares<T> {
 
 #[derive(Debug)]
 struct Counted<T> {
-    /// Shares there are. Label U: an owner's subtraction, after all that he did with the value, pairs with the load or the fence
-    /// of him who is alone.
+    /// Shares there are. Label U: an owner's subtraction, after all that he did with the value, pairs with the load or
+    /// the fence of him who is alone.
     count: AtomicUsize,
     value: T,
 }
 
-// SAFETY: as for `Arc`: owners in several threads have `&T` at a time, and any of them may be the last, who drops the value.
+// SAFETY: as for `Arc`: owners in several threads have `&T` at a time, and any of them may be the last, who drops the
+// value.
 unsafe impl<T: Send + Sync> Send for Shares<T> {}
 // SAFETY: as above; a `&Shares<T>` lends nothing by itself, and shares are split by `&mut` only.
 unsafe impl<T: Send + Sync> Sync for Shares<T> {}
@@ -74,8 +76,8 @@ impl<T> Shares<T> {
     }
 
     fn counted(&self) -> &Counted<T> {
-        // SAFETY: it is freed by who takes the last shares off the count, or finds that his are all and gives them up with it: not while these are
-        // counted and there (the theorem).
+        // SAFETY: it is freed by who takes the last shares off the count, or finds that his are all and gives them up
+        // with it: not while these are counted and there (the theorem).
         unsafe { self.counted.as_ref() }
     }
 

@@ -8,19 +8,20 @@
 //! | `Queued` | yes | of the last poll | [`Waiters::notify_first`], [`Waiters::notify_last`], [`Waiters::release_first`], [`Waiters::leave`] |
 //! | `Notified` | no | none, it is being called | [`Waiters::wait`]: to the front; [`Waiters::leave`] |
 //!
-//! The **token** names the waiter that was notified last, from then until that waiter acts: it waits again, or it leaves
-//! (because its operation is done, or because its future is dropped). While a token is out, somebody has promised to
-//! look. [`Waiters::write_off`] stops relying on the promise; the waiter may still keep it.
+//! The **token** names the waiter that was notified last, from then until that waiter acts: it waits again, or it
+//! leaves (because its operation is done, or because its future is dropped). While a token is out, somebody has
+//! promised to look. [`Waiters::write_off`] stops relying on the promise; the waiter may still keep it.
 //!
-//! A *weak* waiter promises nothing and never gets the token: after it the next one is notified as well. A *sharing* one is like
-//! any other, but [`Waiters::first_shares`] tells it apart: it wants to read what others may read meanwhile. One that wants a number of things
-//! is weak, and the number is known while it is in the list.
+//! A *weak* waiter promises nothing and never gets the token: after it the next one is notified as well. A *sharing*
+//! one is like any other, but [`Waiters::first_shares`] tells it apart: it wants to read what others may read
+//! meanwhile. One that wants a number of things is weak, and the number is known while it is in the list.
 //!
 //! # Contract of the unsafe functions
 //!
 //! - **A1** Every call for one `Waiters`, and for the waiters that were ever passed to it, is made under one lock.
 //! - **A2** A waiter that was passed to `wait` stays alive and in place until it was passed to `leave`.
-//! - **A3** A waiter is passed to one `Waiters` only: to that in which it is, while it is in one, which changes by [`Waiters::append`] alone.
+//! - **A3** A waiter is passed to one `Waiters` only: to that in which it is, while it is in one, which changes by
+//!   [`Waiters::append`] alone.
 
 use std::marker::PhantomPinned;
 use std::mem;
@@ -118,8 +119,8 @@ impl Waiter {
 pub(crate) enum Wait {
     /// It is in the list with a waker for this poll.
     Queued,
-    /// It needs a waker of its own, and the one at hand is not that of a task of this crate. Nothing has changed: clone it, outside of the
-    /// lock, and try everything again.
+    /// It needs a waker of its own, and the one at hand is not that of a task of this crate. Nothing has changed: clone
+    /// it, outside of the lock, and try everything again.
     NeedsWaker,
 }
 
@@ -219,8 +220,8 @@ impl Waiters {
         self.token = None;
     }
 
-    /// Takes the first waiter out of the list and gives it the token, unless it is weak. Its waker is to be called outside
-    /// of the lock.
+    /// Takes the first waiter out of the list and gives it the token, unless it is weak. Its waker is to be called
+    /// outside of the lock.
     ///
     /// # Safety
     /// A1 and A2.
@@ -240,8 +241,8 @@ impl Waiters {
         unsafe { self.notify(last) }
     }
 
-    /// Takes the first waiter out of the list, as if it had left: it was not notified, and promises nothing. Its waker is to be
-    /// called outside of the lock.
+    /// Takes the first waiter out of the list, as if it had left: it was not notified, and promises nothing. Its waker
+    /// is to be called outside of the lock.
     ///
     /// # Safety
     /// A1 and A2.
@@ -252,7 +253,8 @@ impl Waiters {
         waker
     }
 
-    /// Takes in all who are in the list `behind`, in their order, behind those who are in this one. Tokens stay where they are.
+    /// Takes in all who are in the list `behind`, in their order, behind those who are in this one. Tokens stay where
+    /// they are.
     ///
     /// # Safety
     /// A1 and A2, for both under one lock.
@@ -296,8 +298,8 @@ impl Waiters {
     }
 
     /// Puts `waiter` into the list: at the back, or at the front if it was notified and came too late. If it is there,
-    /// only the waker is renewed. `fresh` is a clone of `current`, or nothing: then one of our own tasks' wakers is cloned here. A waker
-    /// that it replaces is left there instead, to be dropped outside of the lock.
+    /// only the waker is renewed. `fresh` is a clone of `current`, or nothing: then one of our own tasks' wakers is
+    /// cloned here. A waker that it replaces is left there instead, to be dropped outside of the lock.
     ///
     /// # Safety
     /// A1, A2 and A3 for `waiter`.

@@ -22,8 +22,8 @@ impl Batch {
         }
     }
 
-    /// Wakes these, and as long as they fill a batch calls `refill` for the next ones, outside of the wakers: all are woken, whatever a waker of
-    /// the user's does; the first panic goes on then.
+    /// Wakes these, and as long as they fill a batch calls `refill` for the next ones, outside of the wakers: all are
+    /// woken, whatever a waker of the user's does; the first panic goes on then.
     pub(crate) fn wake_all(&mut self, mut refill: impl FnMut(&mut Self)) {
         let mut panic = FirstPanic::default();
         loop {
@@ -39,7 +39,8 @@ impl Batch {
     }
 }
 
-/// Calls `fill` for one batch after the other, until it leaves one that is not full, and wakes them all, as [`Batch::wake_all`].
+/// Calls `fill` for one batch after the other, until it leaves one that is not full, and wakes them all, as
+/// [`Batch::wake_all`].
 pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
     let mut batch = Batch::default();
     fill(&mut batch);

@@ -14,9 +14,9 @@
 //! # });
 //! ```
 //!
-//! The value and its *version* are under a lock that readers share and users hold by a [`Ref`]. What is waited for is a copy of
-//! the version, under a lock of its own that nobody holds for long, and raised after the value was written: who learns of a
-//! version there reads that value or a later one.
+//! The value and its *version* are under a lock that readers share and users hold by a [`Ref`]. What is waited for is a
+//! copy of the version, under a lock of its own that nobody holds for long, and raised after the value was written: who
+//! learns of a version there reads that value or a later one.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -142,9 +142,10 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
 
 /// The value, lent. While it lives nobody can send: keep it short, and never across an `.await` or a `.wait()`.
 ///
-/// One at a time on a thread: if somebody begins to send between two of them, the second waits for that one, who waits for the first, for ever. So
-/// `*receiver.borrow() == *other.borrow()` is wrong, of one channel, and so is it to ask the channel for its value in the closures of
-/// [`wait_for`](Receiver::wait_for), [`send_modify`](Sender::send_modify) and [`send_if_modified`](Sender::send_if_modified), or to send there.
+/// One at a time on a thread: if somebody begins to send between two of them, the second waits for that one, who waits
+/// for the first, for ever. So `*receiver.borrow() == *other.borrow()` is wrong, of one channel, and so is it to ask
+/// the channel for its value in the closures of [`wait_for`](Receiver::wait_for), [`send_modify`](Sender::send_modify)
+/// and [`send_if_modified`](Sender::send_if_modified), or to send there.
 #[derive(Debug)]
 pub struct Ref<'a, T> {
     value: RwLockReadGuard<'a, Versioned<T>>,
@@ -197,7 +198,8 @@ impl<T> Sender<T> {
         value
     }
 
-    /// Changes the value in place and tells all receivers. Whoever wants to read it waits for `modify`, with the OS thread.
+    /// Changes the value in place and tells all receivers. Whoever wants to read it waits for `modify`, with the OS
+    /// thread.
     pub fn send_modify(&self, modify: impl FnOnce(&mut T)) {
         self.send_if_modified(|value| {
             modify(value);
@@ -258,7 +260,8 @@ impl<T> Sender<T> {
     /// Strict.
     pub async fn closed(&self) {
         loop {
-            // Made before the look, so that it is told of what comes after that (theorem G). There may be one again when it is.
+            // Made before the look, so that it is told of what comes after that (theorem G). There may be one again
+            // when it is.
             let unwatched = self.shared.unwatched.notified();
             if self.is_closed() {
                 return coop::consume_budget().await;
@@ -341,7 +344,8 @@ impl<T> Receiver<T> {
 
     /// Makes the value count as not seen, by this receiver alone.
     pub fn mark_changed(&mut self) {
-        // By what is waited for: that of the value may be ahead until its sender has told of it. The first version is 1.
+        // By what is waited for: that of the value may be ahead until its sender has told of it. The first version
+        // is 1.
         self.seen = self.shared.news.with(|news| news.version) - 1;
     }
 
@@ -369,8 +373,8 @@ impl<T> Receiver<T> {
     /// # Cancel safety
     /// Strict.
     pub async fn wait_for(&mut self, wanted: impl FnMut(&T) -> bool) -> Result<Ref<'_, T>, RecvError> {
-        // The end is paid for, too, since no `changed` may come before it: asked for ahead of the first look, so that the turn is never given up
-        // with the value lent.
+        // The end is paid for, too, since no `changed` may come before it: asked for ahead of the first look, so that
+        // the turn is never given up with the value lent.
         coop::cooperative(self.find(wanted)).await
     }
 

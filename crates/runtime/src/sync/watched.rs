@@ -1,11 +1,12 @@
 //! A state that changes, and those who wait for it: whoever waits when it changes is told.
 //!
-//! What waits is a [`Place`], pinned: it looks at the state and takes its place in the list in one section of the lock, and leaves the
-//! list when it has seen what it waits for, or is dropped. So no change is missed: it comes before the look, or finds the place in the list.
+//! What waits is a [`Place`], pinned: it looks at the state and takes its place in the list in one section of the lock,
+//! and leaves the list when it has seen what it waits for, or is dropped. So no change is missed: it comes before the
+//! look, or finds the place in the list.
 //!
-//! A change may be followed by the next one before all have been woken, in batches. In the list are those who entered before the
-//! last change and are owed a wake-up, first, then those who came later: who was woken and goes on waiting enters at the back.
-//! Therefore waking ends, however often they come back.
+//! A change may be followed by the next one before all have been woken, in batches. In the list are those who entered
+//! before the last change and are owed a wake-up, first, then those who came later: who was woken and goes on waiting
+//! enters at the back. Therefore waking ends, however often they come back.
 
 use std::marker::PhantomPinned;
 use std::pin::Pin;
@@ -102,8 +103,8 @@ impl<S> Watched<S> {
 
     /// Changes the state, and wakes everybody who waits for it if `f` says so. No user code may run in `f`.
     ///
-    /// Who raises `owed` fills a batch in the same section, and goes on while it was full. One that was not leaves nobody owed, of
-    /// whichever change; so of two who change at once none stops before somebody has taken all.
+    /// Who raises `owed` fills a batch in the same section, and goes on while it was full. One that was not leaves
+    /// nobody owed, of whichever change; so of two who change at once none stops before somebody has taken all.
     pub(crate) fn change<R>(&self, f: impl FnOnce(&mut S) -> (bool, R)) -> R {
         let mut batch = Batch::default();
         let result = Kept(Some(self.0.with(|crowd| {
@@ -120,8 +121,8 @@ impl<S> Watched<S> {
     }
 }
 
-/// What a change has for who asked for it, such as a value of the user's that it replaced. If a waker panics meanwhile it is dropped, whatever its
-/// destructor does.
+/// What a change has for who asked for it, such as a value of the user's that it replaced. If a waker panics meanwhile
+/// it is dropped, whatever its destructor does.
 struct Kept<R>(Option<R>);
 
 impl<R> Kept<R> {
@@ -207,7 +208,8 @@ impl<W: Watching> Place<W> {
         self.seat.is_some()
     }
 
-    /// Ready with what `look` finds; while it finds nothing, it is called again after each change. No user code may run in it.
+    /// Ready with what `look` finds; while it finds nothing, it is called again after each change. No user code may run
+    /// in it.
     pub(crate) fn poll<R>(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -325,7 +327,8 @@ mod tests {
         }
     }
 
-    /// As many as fit into a batch, one less, one more, and twice as many; the first that is woken changes the state once more.
+    /// As many as fit into a batch, one less, one more, and twice as many; the first that is woken changes the state
+    /// once more.
     #[test]
     fn many_are_told_in_batches() {
         struct Changes(Arc<Watched<()>>, Wakes);

@@ -1,9 +1,10 @@
 //! One advice about many ranges of memory in one system call.
 //!
-//! `madvise` takes one range, the lock of the process's address space and, where pages go, an interrupt to each processor that runs the
-//! process. `process_madvise` takes many ranges at once. Linux lets a process advise itself so about anything since 6.13, and the lock and the
-//! interrupts are spared in releases after that. Where it does not, or a filter of system calls forbids it, nothing has happened, or some of it,
-//! and the caller goes on one by one; so, too, if the ranges have 2 GiB or more in all, of which the kernel takes less.
+//! `madvise` takes one range, the lock of the process's address space and, where pages go, an interrupt to each
+//! processor that runs the process. `process_madvise` takes many ranges at once. Linux lets a process advise itself so
+//! about anything since 6.13, and the lock and the interrupts are spared in releases after that. Where it does not, or
+//! a filter of system calls forbids it, nothing has happened, or some of it, and the caller goes on one by one; so,
+//! too, if the ranges have 2 GiB or more in all, of which the kernel takes less.
 
 use std::ffi::c_int;
 use std::ops::Range;

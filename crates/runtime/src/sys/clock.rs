@@ -31,8 +31,8 @@ impl Origin {
         let (before, instant, after) = readings
             .min_by_key(|(before, _, after)| after - before)
             .expect("there are ten");
-        // An instant tells its count only to those who debug. Where it does not, or says what can't be, it is taken for later than it is, so that
-        // no timer is early: by as much as two readings of the clock take.
+        // An instant tells its count only to those who debug. Where it does not, or says what can't be, it is taken for
+        // later than it is, so that no timer is early: by as much as two readings of the clock take.
         let told = told(instant).filter(|told| (before..=after).contains(told));
         Self {
             instant,
@@ -70,7 +70,8 @@ fn unsigned(part: impl TryInto<u64>) -> u64 {
     part.try_into().unwrap_or(0)
 }
 
-/// What an [`Instant`] is on Linux, ns. Asked without one, since the difference of two costs an eighth of reading the clock.
+/// What an [`Instant`] is on Linux, ns. Asked without one, since the difference of two costs an eighth of reading the
+/// clock.
 #[cfg(target_os = "linux")]
 #[inline]
 fn count() -> u64 {
@@ -126,15 +127,16 @@ pub(crate) fn later(start: Instant, duration: Duration) -> Instant {
     start.checked_add(duration).unwrap_or_else(|| start + FAR_FUTURE)
 }
 
-/// The time `by` ns after `start`, both as [`nanos`] counts them, or about 30 years after it, at most [`LAST_NANOS`], if [`from_nanos`] can't
-/// express it.
+/// The time `by` ns after `start`, both as [`nanos`] counts them, or about 30 years after it, at most [`LAST_NANOS`],
+/// if [`from_nanos`] can't express it.
 #[inline]
 pub(crate) fn later_nanos(start: u64, by: u64) -> u64 {
     let exact = start.checked_add(by).filter(|later| *later <= LAST_NANOS);
     exact.unwrap_or_else(|| start.saturating_add(FAR_NANOS).min(LAST_NANOS))
 }
 
-/// The instant in nanoseconds, as [`nanos`] counts them; before their origin they are negative. Lasts for 292 years either way.
+/// The instant in nanoseconds, as [`nanos`] counts them; before their origin they are negative. Lasts for 292 years
+/// either way.
 #[inline]
 pub(crate) fn to_nanos(instant: Instant) -> i64 {
     let start = origin().instant;

@@ -1,12 +1,13 @@
 //! Faults of memory access: who is told of them, on which stack, and what may be said there.
 //!
-//! SIGSEGV and SIGBUS go to one handler of ours in the process. It asks a function whether the fault is a stack overflow of
-//! a user-level thread; any other fault goes on to the handler that was there before: std's, which reports overflows of
-//! ordinary threads, or a crash reporter's. A handler that is installed after ours should do the same for ours.
+//! SIGSEGV and SIGBUS go to one handler of ours in the process. It asks a function whether the fault is a stack
+//! overflow of a user-level thread; any other fault goes on to the handler that was there before: std's, which reports
+//! overflows of ordinary threads, or a crash reporter's. A handler that is installed after ours should do the same for
+//! ours.
 //!
-//! A handler for overflows needs a stack of its own, which belongs to the OS thread. std gives one to each thread that it
-//! starts, if it found no other handler at the start of the program. [`AlternateStack::ensure`] makes up for the rest: threads that
-//! C started, and programs whose `main` is not Rust's.
+//! A handler for overflows needs a stack of its own, which belongs to the OS thread. std gives one to each thread that
+//! it starts, if it found no other handler at the start of the program. [`AlternateStack::ensure`] makes up for the
+//! rest: threads that C started, and programs whose `main` is not Rust's.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -56,7 +57,8 @@ fn set_action(signal: c_int, handler: usize, flags: c_int) -> libc::sigaction {
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a valid `siginfo_t` to a handler that was installed with SA_SIGINFO; it is the handler's.
+    // SAFETY: the kernel hands a valid `siginfo_t` to a handler that was installed with SA_SIGINFO; it is the
+    // handler's.
     let details = unsafe { &*info };
     // What another process or `raise` sent has no address.
     let is_fault = details.si_code > 0;
@@ -83,8 +85,8 @@ fn pass_on(
 ) {
     let handler = previous.sa_sigaction;
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // A fault that is ignored kills all the same. On return the instruction faults again, or the signal that was only
-        // sent comes again, and the process dies as if we had never been here.
+        // A fault that is ignored kills all the same. On return the instruction faults again, or the signal that was
+        // only sent comes again, and the process dies as if we had never been here.
         set_action(signal, libc::SIG_DFL, 0);
         if !is_fault {
             // SAFETY: async-signal-safe; the signal is blocked until the handler returns.
@@ -125,8 +127,8 @@ pub(crate) struct AlternateStack {
 }
 
 impl AlternateStack {
-    /// Bytes for signal handlers: several times what the kernel asks for where it saves the most registers (AVX-512, AMX: about
-    /// 11 KiB), and only what is touched is memory.
+    /// Bytes for signal handlers: several times what the kernel asks for where it saves the most registers (AVX-512,
+    /// AMX: about 11 KiB), and only what is touched is memory.
     const SIZE: usize = 64 * 1024;
 
     /// Gives the calling thread a stack for signal handlers, if it has none.

@@ -1,7 +1,8 @@
 //! Settings of file descriptors, and their bytes.
 //!
-//! Reading and writing is rustix's, which calls the kernel itself. In glibc each such call is a point at which a thread may be cancelled, and in a process
-//! with several threads it says so before and after: 25 ns a call of the 170 that a message of 100 bytes takes through a pipe.
+//! Reading and writing is rustix's, which calls the kernel itself. In glibc each such call is a point at which a thread
+//! may be cancelled, and in a process with several threads it says so before and after: 25 ns a call of the 170 that a
+//! message of 100 bytes takes through a pipe.
 
 use std::fs::OpenOptions;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,7 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-/// Most buffers that one call reads or writes, of however many it is given (`IOV_MAX`; no system that is supported has fewer).
+/// Most buffers that one call reads or writes, of however many it is given (`IOV_MAX`; no system that is supported has
+/// fewer).
 pub(crate) const BUFFERS_MAX: usize = 1024;
 
 /// Makes reads and writes of `fd`'s open file return at once when they can't go on.
@@ -37,7 +39,8 @@ pub(crate) fn blocks(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(!rustix::fs::fcntl_getfl(fd)?.contains(OFlags::NONBLOCK))
 }
 
-/// Whether `fd` is of a regular file. Nearly all of them are called ready always, but for some below `/proc` and `/sys`.
+/// Whether `fd` is of a regular file. Nearly all of them are called ready always, but for some below `/proc` and
+/// `/sys`.
 pub(crate) fn is_regular(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_file())
 }

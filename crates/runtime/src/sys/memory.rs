@@ -12,8 +12,8 @@ use crate::primitives::{Ordering, StaticUsize};
 
 /// Bytes of a page. The system is asked once.
 ///
-/// By the C library: rustix reads the auxiliary vector that the kernel gave, and follows its pointer to the vDSO, which under valgrind is not
-/// there.
+/// By the C library: rustix reads the auxiliary vector that the kernel gave, and follows its pointer to the vDSO, which
+/// under valgrind is not there.
 #[inline]
 pub(crate) fn page_size() -> usize {
     /// Zero until somebody has asked.
@@ -44,13 +44,15 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to the thread that made it; unmapping is a system call from any thread.
+// SAFETY: the mapping belongs to the process, not to the thread that made it; unmapping is a system call from any
+// thread.
 unsafe impl Send for Mapping {}
 // SAFETY: `&Mapping` gives numbers and makes guards, which is a system call; neither touches the memory as a value.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes, a positive multiple of the page size, without huge pages: the first byte written would take up 2 MiB.
+    /// Maps `len` bytes, a positive multiple of the page size, without huge pages: the first byte written would take up
+    /// 2 MiB.
     ///
     /// No memory is set aside for it, except where the system never promises more than it has (overcommit mode 2).
     ///
@@ -61,7 +63,8 @@ impl Mapping {
         let flags = MapFlags::PRIVATE;
         #[cfg(target_os = "linux")]
         let flags = flags | MapFlags::NORESERVE | MapFlags::STACK;
-        // OpenBSD faults if a stack pointer points to any other memory. FreeBSD's flag of this name means another thing.
+        // OpenBSD faults if a stack pointer points to any other memory. FreeBSD's flag of this name means another
+        // thing.
         #[cfg(target_os = "openbsd")]
         let flags = flags | MapFlags::STACK;
         // SAFETY: without MAP_FIXED the system chooses a place that nothing uses.
@@ -87,7 +90,8 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` where there are no such marks: before Linux 6.13, on other systems, and for locked memory. Nothing is marked then.
+    /// `InvalidInput` where there are no such marks: before Linux 6.13, on other systems, and for locked memory.
+    /// Nothing is marked then.
     ///
     /// # Panics
     ///
@@ -102,8 +106,8 @@ impl Mapping {
                 start..start + range.len()
             })
             .collect();
-        // SAFETY: `at` checked that the ranges are inside of our mapping; whoever has a stack there has not begun to use
-        // it, because `&Mapping` is not shared before its guards are made. A second mark does nothing.
+        // SAFETY: `at` checked that the ranges are inside of our mapping; whoever has a stack there has not begun to
+        // use it, because `&Mapping` is not shared before its guards are made. A second mark does nothing.
         if ranges.len() > 1 && unsafe { advice::about_all(&ranges, MADV_GUARD_INSTALL) } {
             return Ok(());
         }
@@ -128,8 +132,8 @@ impl Mapping {
         Err(io::ErrorKind::InvalidInput.into())
     }
 
-    /// Makes `range` (offsets, multiples of the page size) fault on access, by a mapping of its own: two more mappings for
-    /// the process, which Linux counts (`vm.max_map_count`).
+    /// Makes `range` (offsets, multiples of the page size) fault on access, by a mapping of its own: two more mappings
+    /// for the process, which Linux counts (`vm.max_map_count`).
     ///
     /// # Errors
     ///
@@ -183,8 +187,8 @@ pub(crate) unsafe fn release(range: Range<usize>) {
     let _ = unsafe { libc::madvise(start, range.len(), RELEASE) };
 }
 
-/// [Releases](release) all of `ranges`: with one system call, and one interrupt to each processor that runs this program, where the kernel takes
-/// many at once.
+/// [Releases](release) all of `ranges`: with one system call, and one interrupt to each processor that runs this
+/// program, where the kernel takes many at once.
 ///
 /// # Safety
 ///
@@ -200,7 +204,8 @@ pub(crate) unsafe fn release_all(ranges: &[Range<usize>]) {
     }
 }
 
-/// The lowest address in `range` (whole pages) whose page takes up memory. `None`: there is none, or this system doesn't tell.
+/// The lowest address in `range` (whole pages) whose page takes up memory. `None`: there is none, or this system
+/// doesn't tell.
 pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
     #[cfg(target_os = "linux")]
     {
@@ -211,8 +216,8 @@ pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
         for start in range.clone().step_by(AT_ONCE * page) {
             let pages = ((range.end - start) / page).min(AT_ONCE);
             let address = ptr::with_exposed_provenance_mut::<c_void>(start);
-            // SAFETY: writes a byte a page to `states`, which has room for `AT_ONCE`; the range is only looked up, and one
-            // that is not mapped is an error.
+            // SAFETY: writes a byte a page to `states`, which has room for `AT_ONCE`; the range is only looked up, and
+            // one that is not mapped is an error.
             if unsafe { libc::mincore(address, pages * page, states.as_mut_ptr()) } != 0 {
                 return None;
             }
@@ -235,7 +240,8 @@ pub(crate) fn mappings_max() -> Option<usize> {
     text.trim().parse().ok()
 }
 
-/// The lines of a file, counted without room for more than some of it: it may be asked where there are no mappings left for memory.
+/// The lines of a file, counted without room for more than some of it: it may be asked where there are no mappings left
+/// for memory.
 fn count_lines(path: &str) -> io::Result<usize> {
     let (mut file, mut some, mut lines) = (std::fs::File::open(path)?, [0_u8; 4096], 0);
     loop {

@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// A descriptor for process `pid`, readable once the process has ended. `pid` must be a child that was not waited for: else it
-/// may be anybody.
+/// A descriptor for process `pid`, readable once the process has ended. `pid` must be a child that was not waited for:
+/// else it may be anybody.
 ///
 /// # Errors
 ///
-/// The kernel has none (before Linux 5.3, or not Linux), a filter of system calls forbids it, or the process has no descriptor left.
+/// The kernel has none (before Linux 5.3, or not Linux), a filter of system calls forbids it, or the process has no
+/// descriptor left.
 #[cfg(target_os = "linux")]
 pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags};
@@ -24,7 +25,8 @@ pub(crate) fn pidfd_open(_pid: u32) -> io::Result<OwnedFd> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Kills the process of `pidfd` by `SIGKILL`, and nobody else: also if the process was waited for, and its id is another's.
+/// Kills the process of `pidfd` by `SIGKILL`, and nobody else: also if the process was waited for, and its id is
+/// another's.
 ///
 /// # Errors
 ///
@@ -53,7 +55,8 @@ pub(crate) fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ECHILD)
 }
 
-/// Has the kernel refuse a system call, by its number, with EPERM, as the filters of some containers do, in this process and for good.
+/// Has the kernel refuse a system call, by its number, with EPERM, as the filters of some containers do, in this
+/// process and for good.
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn forbid(call: libc::c_long) {
     let instruction = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
@@ -93,8 +96,8 @@ pub(crate) fn forbid(call: libc::c_long) {
     assert_eq!(result, 0, "{}", io::Error::last_os_error());
 }
 
-/// Has the kernel refuse every further thread, as where a limit is reached, in this process and for good. Root, which no limit binds, becomes
-/// nobody.
+/// Has the kernel refuse every further thread, as where a limit is reached, in this process and for good. Root, which
+/// no limit binds, becomes nobody.
 #[cfg(all(test, target_os = "linux", target_arch = "x86_64"))]
 pub(crate) fn forbid_threads() {
     const NOBODY: libc::uid_t = 65534;

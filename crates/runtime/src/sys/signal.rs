@@ -1,25 +1,27 @@
 //! Signals: counting their arrivals, beside whatever else in the process listens to them.
 //!
-//! Handlers are those of `signal-hook-registry`: one a signal for the whole process, which calls what was there before it and
-//! then every action. Ours is to raise a counter and to write one byte into a pipe, whose reader a reactor watches. Both may
-//! be done in a signal handler, on whichever thread the system picks.
+//! Handlers are those of `signal-hook-registry`: one a signal for the whole process, which calls what was there before
+//! it and then every action. Ours is to raise a counter and to write one byte into a pipe, whose reader a reactor
+//! watches. Both may be done in a signal handler, on whichever thread the system picks.
 //!
-//! Such a thread may be a worker that runs a user-level thread, whose stack has no room to spare for a handler: the kernel
-//! alone stores several KiB of registers. So the handler is told to run on the alternate stack, which every worker has.
+//! Such a thread may be a worker that runs a user-level thread, whose stack has no room to spare for a handler: the
+//! kernel alone stores several KiB of registers. So the handler is told to run on the alternate stack, which every
+//! worker has.
 //!
-//! That stack is std's, with 8 KiB where the registers need no more: room for two handlers at a time, not for four. And all
-//! signals that are pending when a thread goes on, say of a process that was stopped for a while, are delivered in one go: the
-//! kernel puts the frame of each handler on top of the one before, unless it is blocked there. So while one of these handlers
-//! runs, every signal is blocked on its thread but [`UNBLOCKED`]; a signal to the process may go to another thread meanwhile.
-//! Only a handler of one of those comes on top of it, as a rule when the process is about to end.
+//! That stack is std's, with 8 KiB where the registers need no more: room for two handlers at a time, not for four. And
+//! all signals that are pending when a thread goes on, say of a process that was stopped for a while, are delivered in
+//! one go: the kernel puts the frame of each handler on top of the one before, unless it is blocked there. So while one
+//! of these handlers runs, every signal is blocked on its thread but [`UNBLOCKED`]; a signal to the process may go to
+//! another thread meanwhile. Only a handler of one of those comes on top of it, as a rule when the process is about to
+//! end.
 //!
-//! This holds for the handler that a signal has when somebody begins to listen to it, whoever has installed that, and for what
-//! it calls:
+//! This holds for the handler that a signal has when somebody begins to listen to it, whoever has installed that, and
+//! for what it calls:
 //!
-//! - A handler that was there before ours is called by ours. It has that stack and that mask, not its own: it can't wait for
-//!   another signal, and one that leaves by `longjmp` should restore the mask (`siglongjmp`).
-//! - A handler that others install by `sigaction` after ours has the stack and the mask which they gave it, until somebody
-//!   begins to listen anew. If it calls ours, it should have `SA_ONSTACK` and a full mask.
+//! - A handler that was there before ours is called by ours. It has that stack and that mask, not its own: it can't
+//!   wait for another signal, and one that leaves by `longjmp` should restore the mask (`siglongjmp`).
+//! - A handler that others install by `sigaction` after ours has the stack and the mask which they gave it, until
+//!   somebody begins to listen anew. If it calls ours, it should have `SA_ONSTACK` and a full mask.
 //! - Signals that others alone listen to, by `signal-hook-registry` or else, are theirs.
 
 use std::ffi::c_int;
@@ -46,8 +48,8 @@ const REFUSED: [(c_int, &str); 6] = [
     (libc::SIGBUS, "it reports a fault of the instruction that runs"),
 ];
 
-/// Signals that interrupt a handler: faults of the instruction that runs, and `abort`. Blocked when it is raised, a fault ends the process
-/// without its handler, and so without a report.
+/// Signals that interrupt a handler: faults of the instruction that runs, and `abort`. Blocked when it is raised, a
+/// fault ends the process without its handler, and so without a report.
 const UNBLOCKED: [c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -138,8 +140,8 @@ impl Drop for Listening {
 
 /// Sees to it that the handler of `signal` runs on the thread's alternate stack, and that no other comes on top of it.
 fn use_alternate_stack_alone(signal: c_int) -> io::Result<()> {
-    /// Of those who read an action and write it back. Handlers that others install meanwhile are not kept out; they have the
-    /// same problem with signal-hook-registry.
+    /// Of those who read an action and write it back. Handlers that others install meanwhile are not kept out; they
+    /// have the same problem with signal-hook-registry.
     static TURN: StaticMutex<()> = StaticMutex::new(());
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut action = action_of(signal)?;

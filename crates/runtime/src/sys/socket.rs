@@ -20,7 +20,8 @@ use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 
 use super::fd::BUFFERS_MAX;
 
-/// For who writes to a stream that nobody reads: an error is enough. Apple's systems have an option of the socket for it, which std sets.
+/// For who writes to a stream that nobody reads: an error is enough. Apple's systems have an option of the socket for
+/// it, which std sets.
 #[cfg(not(target_vendor = "apple"))]
 const NO_SIGNAL: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(target_vendor = "apple")]
@@ -78,7 +79,8 @@ pub(crate) fn unix_unnamed() -> io::Result<unix::net::SocketAddr> {
     unix::net::SocketAddr::from_pathname("")
 }
 
-/// The address that `path` names. On Linux one that begins with a zero byte names no file, but what is behind that byte.
+/// The address that `path` names. On Linux one that begins with a zero byte names no file, but what is behind that
+/// byte.
 pub(crate) fn unix_named(path: &Path) -> io::Result<unix::net::SocketAddr> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some((0, name)) = path.as_os_str().as_bytes().split_first() {
@@ -118,7 +120,8 @@ fn accept_by<T>(mut accept: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Whether the next connection is to be taken: a connection that its peer has given up in the queue is nobody's error, nor is a signal.
+/// Whether the next connection is to be taken: a connection that its peer has given up in the queue is nobody's error,
+/// nor is a signal.
 pub(crate) fn is_nobodys(error: &io::Error) -> bool {
     [Some(Errno::CONNABORTED), Some(Errno::INTR)].contains(&Errno::from_io_error(error))
 }
@@ -127,8 +130,8 @@ pub(crate) fn is_nobodys(error: &io::Error) -> bool {
 #[cfg(not(target_vendor = "apple"))]
 fn accept_once(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
     let accept = |address: *mut SockAddrStorage, length| {
-        // SAFETY: the kernel writes to `address` as many bytes as `length` says, and to `length`, both of which `try_init` lends
-        // for the call.
+        // SAFETY: the kernel writes to `address` as many bytes as `length` says, and to `length`, both of which
+        // `try_init` lends for the call.
         let fd = unsafe {
             libc::accept4(
                 listener.as_raw_fd(),
@@ -147,8 +150,8 @@ fn accept_once(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
 #[cfg(target_vendor = "apple")]
 fn accept_once(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SockAddr)> {
     let accept = |address: *mut SockAddrStorage, length| {
-        // SAFETY: the kernel writes to `address` as many bytes as `length` says, and to `length`, both of which `try_init` lends
-        // for the call.
+        // SAFETY: the kernel writes to `address` as many bytes as `length` says, and to `length`, both of which
+        // `try_init` lends for the call.
         let fd = unsafe { libc::accept(listener.as_raw_fd(), address.cast(), length) };
         owned(fd)
     };
@@ -213,7 +216,8 @@ pub(crate) fn send_to(socket: impl AsFd, buffer: &[u8], target: SocketAddr) -> i
     )?)
 }
 
-/// Between std, whose addresses have their flow information in the order of the network, and rustix, whose have it in the machine's.
+/// Between std, whose addresses have their flow information in the order of the network, and rustix, whose have it in
+/// the machine's.
 fn with_flow_turned(mut address: SocketAddr) -> SocketAddr {
     if let SocketAddr::V6(address) = &mut address {
         address.set_flowinfo(address.flowinfo().to_be());
@@ -227,14 +231,16 @@ pub(crate) fn recv_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> 
     Ok(read.len())
 }
 
-/// Reads into the beginning of `buffer`, so many bytes of which are initialised then, and tells whom it is from, as [`recv_from`].
+/// Reads into the beginning of `buffer`, so many bytes of which are initialised then, and tells whom it is from, as
+/// [`recv_from`].
 #[cfg(feature = "bytes")]
 pub(crate) fn recv_from_uninit(socket: impl AsFd, buffer: &mut [MaybeUninit<u8>]) -> io::Result<(usize, SocketAddr)> {
     let ((read, _), _, sender) = rustix::net::recvfrom(socket, buffer, RecvFlags::empty())?;
     Ok((read.len(), of_the_internet(sender)?))
 }
 
-/// The same of a socket of the Unix domain. Who has a path of the greatest length is told as who has none, as `accept_unix` does.
+/// The same of a socket of the Unix domain. Who has a path of the greatest length is told as who has none, as
+/// `accept_unix` does.
 #[cfg(feature = "bytes")]
 pub(crate) fn recv_from_unix_uninit(
     socket: impl AsFd,
@@ -244,8 +250,8 @@ pub(crate) fn recv_from_unix_uninit(
     Ok((count, unix_from_any(&address).or_else(|_| unix_unnamed())?))
 }
 
-/// Reads into `buffers`. Also tells whether it has met what a plain read doesn't get: descriptors or credentials, which go with
-/// some of the bytes, so that the system doesn't read across.
+/// Reads into `buffers`. Also tells whether it has met what a plain read doesn't get: descriptors or credentials, which
+/// go with some of the bytes, so that the system doesn't read across.
 pub(crate) fn recv_vectored(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)> {
     let count = buffers.len().min(BUFFERS_MAX);
     // Without room for them they are closed, and that is told.
@@ -258,8 +264,8 @@ pub(crate) fn recv_vectored(socket: impl AsFd, buffers: &mut [IoSliceMut<'_>]) -
     Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
 }
 
-/// Says what happens to unsent data when `socket` is closed. The system counts whole seconds, Linux by an `int`, and throws the data away if there are none:
-/// a part of a second is one, and more than fit are as many as do.
+/// Says what happens to unsent data when `socket` is closed. The system counts whole seconds, Linux by an `int`, and
+/// throws the data away if there are none: a part of a second is one, and more than fit are as many as do.
 pub(crate) fn set_linger(socket: &Socket, linger: Option<Duration>) -> io::Result<()> {
     socket.set_linger(linger.map(|linger| {
         let whole = linger.as_secs().saturating_add(u64::from(linger.subsec_nanos() > 0));
@@ -279,7 +285,8 @@ pub(crate) fn ttl(socket: &Socket) -> io::Result<u32> {
 /// Sets the time to live of what `socket` sends.
 pub(crate) fn set_ttl(socket: &Socket, ttl: u32) -> io::Result<()> {
     let is_v6 = socket.local_addr()?.is_ipv6();
-    // Here a socket of IPv6 sends to addresses of IPv4, too, with the time of that. It also refuses zero, which IPv6 takes.
+    // Here a socket of IPv6 sends to addresses of IPv4, too, with the time of that. It also refuses zero, which IPv6
+    // takes.
     if !is_v6 || cfg!(any(target_os = "linux", target_os = "android")) {
         socket.set_ttl_v4(ttl)?;
     }
@@ -289,15 +296,15 @@ pub(crate) fn set_ttl(socket: &Socket, ttl: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// User, group and number of the process at the other end of a Unix socket; no number where it has none in this namespace
-/// (which rustix's type can't say).
+/// User, group and number of the process at the other end of a Unix socket; no number where it has none in this
+/// namespace (which rustix's type can't say).
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer_credentials(socket: impl AsFd) -> io::Result<(u32, u32, Option<i32>)> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let size = size_of::<libc::ucred>();
     let mut length = libc::socklen_t::try_from(size).expect("it has twelve bytes");
-    // SAFETY: the kernel writes at most `length` bytes to `credentials`, which has as many and is plain data, and the length
-    // to `length`; both outlive the call, and so does the descriptor, which `socket` lends.
+    // SAFETY: the kernel writes at most `length` bytes to `credentials`, which has as many and is plain data, and the
+    // length to `length`; both outlive the call, and so does the descriptor, which `socket` lends.
     let outcome = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

@@ -11,7 +11,8 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::panics::quietly;
 
-/// Least stack of a thread, bytes: what polls a task that panics and prints its backtrace stays well below it, also in a build without optimisation.
+/// Least stack of a thread, bytes: what polls a task that panics and prints its backtrace stays well below it, also in
+/// a build without optimisation.
 const STACK_MIN: usize = 64 << 10;
 
 /// Most: above it std fails to round up, and panics. No system has as much.
@@ -76,9 +77,9 @@ fn call(hook: Option<&Hook>) {
 
 /// Starts the threads of a runtime that are no workers.
 ///
-/// A thread inherits the CPU mask of the one that starts it, and its timer slack, and these start on demand: from a worker that may be
-/// pinned to one hardware thread, and wakes on time. So each of them first gets the runtime's whole mask, and is started with the slack that the worker
-/// had itself.
+/// A thread inherits the CPU mask of the one that starts it, and its timer slack, and these start on demand: from a
+/// worker that may be pinned to one hardware thread, and wakes on time. So each of them first gets the runtime's whole
+/// mask, and is started with the slack that the worker had itself.
 #[derive(Clone, Default)]
 pub(crate) struct Spawner {
     widen: Option<Hook>,
@@ -99,8 +100,8 @@ impl Spawner {
         Spawner { widen: None, threads }
     }
 
-    /// The same, for threads on which nothing of the user's is to run: those that are the process's and not the runtime's, and that of the
-    /// trace, which a shutdown waits for before its limit begins.
+    /// The same, for threads on which nothing of the user's is to run: those that are the process's and not the
+    /// runtime's, and that of the trace, which a shutdown waits for before its limit begins.
     pub(crate) fn without_hooks(&self) -> Self {
         Spawner {
             widen: self.widen.clone(),
@@ -134,7 +135,8 @@ impl Spawner {
         self.spawn_bare(name, move |threads| threads.around(body))
     }
 
-    /// The same for a `body` that has something to do after its last hook: it sees to both itself, by [`Threads::start`] and [`Threads::stop`].
+    /// The same for a `body` that has something to do after its last hook: it sees to both itself, by
+    /// [`Threads::start`] and [`Threads::stop`].
     ///
     /// # Errors
     ///
@@ -178,8 +180,8 @@ fn set_slack(ns: u64) -> bool {
     rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(ns)).is_ok()
 }
 
-/// While it lives, the calling thread has the timer slack that it had before [`wake_on_time`]. What is started meanwhile, a thread or a
-/// process, inherits that, and keeps it.
+/// While it lives, the calling thread has the timer slack that it had before [`wake_on_time`]. What is started
+/// meanwhile, a thread or a process, inherits that, and keeps it.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct TimerSlack {
@@ -212,7 +214,8 @@ impl Drop for TimerSlack {
     }
 }
 
-/// The kernel's count of how long a thread was ready to run and did not. It keeps a descriptor open, so that a look takes one system call.
+/// The kernel's count of how long a thread was ready to run and did not. It keeps a descriptor open, so that a look
+/// takes one system call.
 #[derive(Debug)]
 pub(crate) struct DelayCount(File);
 

@@ -68,8 +68,8 @@ impl AbortCell {
     /// Whether somebody asked the task to stop.
     #[inline]
     pub(super) fn is_aborted(&self) -> bool {
-        // Ordering: Relaxed; a wake follows the store, and the next poll sees what came before that (C a). A task that aborts
-        // itself is on the same thread.
+        // Ordering: Relaxed; a wake follows the store, and the next poll sees what came before that (C a). A task that
+        // aborts itself is on the same thread.
         self.aborted.load(Ordering::Relaxed)
     }
 

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use super::{AbortHandle, JoinError, JoinHandle};
 
-/// A [`JoinHandle`] that aborts its task when it is dropped, so that the task lives no longer than whoever waits for it.
+/// A [`JoinHandle`] that aborts its task when it is dropped, so that the task lives no longer than whoever waits for
+/// it.
 ///
 /// The task is asked to stop at its next suspension point, not waited for.
 ///

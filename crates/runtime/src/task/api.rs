@@ -68,9 +68,10 @@ pub fn id() -> Id {
 
 /// The id of the task that the calling thread runs, if it runs one: as its [`JoinHandle::id`] says.
 ///
-/// A closure of [`spawn_blocking`](crate::spawn_blocking) and a user-level thread are tasks in this, too. The future of a
-/// [`block_on`](crate::Runtime::block_on) has none of its own: `None`, or the id of the task or closure around it. Destructors are told the id of the task
-/// whose future they are part of, also if it is dropped without running, and of the one whose result they drop, if nobody has asked for that.
+/// A closure of [`spawn_blocking`](crate::spawn_blocking) and a user-level thread are tasks in this, too. The future of
+/// a [`block_on`](crate::Runtime::block_on) has none of its own: `None`, or the id of the task or closure around it.
+/// Destructors are told the id of the task whose future they are part of, also if it is dropped without running, and of
+/// the one whose result they drop, if nobody has asked for that.
 ///
 /// ```
 /// # let runtime = quadrille::Runtime::new().unwrap();
@@ -134,7 +135,8 @@ impl Builder {
         handle.spawn_with(self.options(), future)
     }
 
-    /// Spawns `future` on the worker that the calling code runs on, to stay there; see [`task::spawn_local`](super::spawn_local).
+    /// Spawns `future` on the worker that the calling code runs on, to stay there; see
+    /// [`task::spawn_local`](super::spawn_local).
     ///
     /// # Panics
     /// As that.

@@ -1,5 +1,5 @@
-//! What a task runs: a user-level thread, or a user's future, whose panics it catches, which obeys aborts, and enters the registry when it is
-//! first pending.
+//! What a task runs: a user-level thread, or a user's future, whose panics it catches, which obeys aborts, and enters
+//! the registry when it is first pending.
 
 use std::any::Any;
 use std::future::Future;
@@ -21,10 +21,11 @@ use crate::sched::Shared;
 /// What a task runs.
 ///
 /// # Safety
-/// `run`, if its contract is kept, does what it says: it does not unwind, and is true only if the body was dropped and `place` written.
-/// A body with the flag `THREAD` keeps a waker of its task while it is pending (`JoinHandle::with_waker`), and never enters the registry; its `run` drops it by
-/// [`end`], which takes it off the roll, as `cancel` does. `discard` drops it. One that is
-/// said to begin with an address does, for as long as it is there.
+/// `run`, if its contract is kept, does what it says: it does not unwind, and is true only if the body was dropped and
+/// `place` written. A body with the flag `THREAD` keeps a waker of its task while it is pending
+/// (`JoinHandle::with_waker`), and never enters the registry; its `run` drops it by [`end`], which takes it off the
+/// roll, as `cancel` does. `discard` drops it. One that is said to begin with an address does, for as long as it is
+/// there.
 pub(crate) unsafe trait Body {
     /// What it comes to.
     type Output;
@@ -37,7 +38,8 @@ pub(crate) unsafe trait Body {
     /// Runs it once. True: it is gone, and what it leaves is in `place`, which may be its own.
     ///
     /// # Safety
-    /// - The body is there, stays where it is until it is dropped, and is the caller's; it is not used again once it is gone.
+    /// - The body is there, stays where it is until it is dropped, and is the caller's; it is not used again once it is
+    ///   gone.
     /// - `place` is room for what it leaves, once it is gone.
     /// - `turn` is that of its task.
     unsafe fn run(this: *mut Self, place: *mut Outcome<Self::Output>, turn: &Turn) -> bool;
@@ -58,7 +60,8 @@ pub(crate) unsafe trait Body {
 #[repr(transparent)]
 pub(crate) struct Polled<F>(pub(crate) F);
 
-// SAFETY: `poll` and `end` catch what unwinds, and `end` writes `place`, which is last of all. Neither flag nor address.
+// SAFETY: `poll` and `end` catch what unwinds, and `end` writes `place`, which is last of all. Neither flag nor
+// address.
 unsafe impl<F: Future> Body for Polled<F> {
     type Output = F::Output;
 
@@ -146,13 +149,14 @@ pub(super) unsafe fn poll<F: Future>(future: *mut F, cx: &mut Context<'_>) -> Op
 /// As for [`Body::run`].
 #[inline]
 pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, turn: &Turn, result: Ended<B::Output>) {
-    // What is left of the budget was for the poll: a destructor may wait in blocking style, for what nobody refills meanwhile.
+    // What is left of the budget was for the poll: a destructor may wait in blocking style, for what nobody refills
+    // meanwhile.
     coop::stop();
     // SAFETY: by our contract.
     let dropped = unsafe { drop_body(body, turn.header()) };
     let payload = match (result, dropped) {
-        // Each way to its place by itself: a value that all share would be copied there right after it was written, in other pieces.
-        // SAFETY: by our contract: the body is gone.
+        // Each way to its place by itself: a value that all share would be copied there right after it was written, in
+        // other pieces. SAFETY: by our contract: the body is gone.
         (Ok(value), None) => return unsafe { place.write(Outcome::new(Ok(value))) },
         (Ok(value), Some(payload)) => {
             quietly(|| drop(value));
@@ -181,8 +185,8 @@ pub(super) unsafe fn cancel<B: Body>(body: *mut B, header: NonNull<Header>) {
     scheduler(&unsafe { header.as_ref() }.meta).counts_cancelled();
 }
 
-/// Drops the body, with all that a thread has on its stack and the stack, and then takes the task off the registry or the roll. A panic of its
-/// destructor is returned.
+/// Drops the body, with all that a thread has on its stack and the stack, and then takes the task off the registry or
+/// the roll. A panic of its destructor is returned.
 ///
 /// # Safety
 /// As for [`cancel`].
@@ -248,7 +252,8 @@ pub(crate) fn is_aborted(meta: &Meta) -> bool {
 
 /// The scheduler of a task that the caller runs or drops.
 fn scheduler(meta: &Meta) -> &Shared {
-    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task of its own.
+    // SAFETY: rule 4 of `task`: the scheduler is there for as long as a worker, or a pool thread, runs or drops a task
+    // of its own.
     unsafe { &*meta.scheduler() }
 }
 

@@ -1,7 +1,8 @@
-//! The memory of a task: one allocation with its header and, in turn, its body and its result; before the header of a user-level thread is its place on
-//! the roll.
+//! The memory of a task: one allocation with its header and, in turn, its body and its result; before the header of a
+//! user-level thread is its place on the roll.
 //!
-//! Everybody has a pointer to the header, which does not say what the body is; its table of functions does. What may be touched when:
+//! Everybody has a pointer to the header, which does not say what the body is; its table of functions does. What may be
+//! touched when:
 //!
 //! | part | by whom |
 //! |---|---|
@@ -44,7 +45,8 @@ pub(crate) struct Header {
 /// What depends on the type of the body. Each is given the header of a task of that type.
 #[derive(Debug)]
 struct Table {
-    /// Runs the body once; the flag says whether there are abort handles. True: it is gone, and its result in its place.
+    /// Runs the body once; the flag says whether there are abort handles. True: it is gone, and its result in its
+    /// place.
     run: unsafe fn(NonNull<Header>, bool) -> bool,
     /// Drops the body.
     cancel: unsafe fn(NonNull<Header>),
@@ -96,13 +98,13 @@ impl<B: Body> Cell<B> {
     }
 
     /// # Safety
-    /// The header is that of a `Cell<B>` whose runnable the caller holds, and whose body is there. The task is what runs on this thread
-    /// (`running::begin`).
+    /// The header is that of a `Cell<B>` whose runnable the caller holds, and whose body is there. The task is what
+    /// runs on this thread (`running::begin`).
     unsafe fn run(header: NonNull<Header>, watched: bool) -> bool {
         // SAFETY: held, and said to run here (`run`), until this function returns.
         let turn = unsafe { Turn::new(header, watched) };
-        // SAFETY: the body is there, and ours (the holder's); it is neither moved before it is dropped in place, nor used after. The place
-        // is its own, and large enough for either. The turn is that of this task.
+        // SAFETY: the body is there, and ours (the holder's); it is neither moved before it is dropped in place, nor
+        // used after. The place is its own, and large enough for either. The turn is that of this task.
         unsafe { B::run(Self::body(header), Self::place(header), &turn) }
     }
 
@@ -125,15 +127,15 @@ impl<B: Body> Cell<B> {
     unsafe fn free(header: NonNull<Header>) {
         // SAFETY: written by `allocate`, nobody else has it, and this is its end.
         unsafe { header.drop_in_place() };
-        // SAFETY: `allocate` had it for this type, and nobody else has it. A thread left the roll when its body was dropped (`Body`), or did not
-        // enter it (`Unmade`).
+        // SAFETY: `allocate` had it for this type, and nobody else has it. A thread left the roll when its body was
+        // dropped (`Body`), or did not enter it (`Unmade`).
         unsafe { spare::free(Self::KIND, header.cast(), Layout::new::<Self>()) };
     }
 }
 
-/// A task with this metadata, held and joined by the caller. `make` makes its body. The metadata is made once its place is known, so that the optimizer
-/// makes it there: a copy would be read in other pieces than it was written in, just before, and each such read waits until the writes are in the
-/// cache.
+/// A task with this metadata, held and joined by the caller. `make` makes its body. The metadata is made once its place
+/// is known, so that the optimizer makes it there: a copy would be read in other pieces than it was written in, just
+/// before, and each such read waits until the writes are in the cache.
 #[inline]
 pub(super) fn allocate<B: Body>(meta: impl FnOnce() -> Meta, make: impl FnOnce() -> B) -> NonNull<Header> {
     let header = spare::allocate(Cell::<B>::KIND, Layout::new::<Cell<B>>()).cast::<Header>();
@@ -264,7 +266,8 @@ pub(super) unsafe fn run(header: NonNull<Header>) -> Run {
     let broken = AbortOnUnwind;
     // SAFETY: held by our contract; nothing unwinds from here to `end`.
     unsafe { running::begin(header) };
-    // SAFETY: we hold the runnable, so the body is there; the table is that of its type. It runs here, as was just said.
+    // SAFETY: we hold the runnable, so the body is there; the table is that of its type. It runs here, as was just
+    // said.
     let ended = unsafe { (this.table.run)(header, watched) };
     let woke_itself = running::end();
     std::mem::forget(broken);
@@ -421,10 +424,12 @@ pub(super) const fn lies_next<B: Body>() -> bool {
     offset_of!(Cell<B>, stage) == size_of::<Header>()
 }
 
-/// Asks for the memory elsewhere that a task needs first when it is run: if it is a user-level thread, the end of its stack.
+/// Asks for the memory elsewhere that a task needs first when it is run: if it is a user-level thread, the end of its
+/// stack.
 ///
 /// # Safety
-/// The caller holds the task, whose body is there, and, if the task has the flag `AHEAD`, begins with an address right behind the header.
+/// The caller holds the task, whose body is there, and, if the task has the flag `AHEAD`, begins with an address right
+/// behind the header.
 #[inline]
 pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
     // SAFETY: held.
@@ -433,14 +438,15 @@ pub(super) unsafe fn fetch_ahead(header: NonNull<Header>) {
         // Where it is by the flag, so that the read need not wait for the table.
         debug_assert_eq!(this.table.outcome, size_of::<Header>());
         let body = header.as_ptr().wrapping_byte_add(size_of::<Header>());
-        // SAFETY: the body of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the task.
+        // SAFETY: the body of such a task begins with that word (`Fiber`), and nobody else uses it while we hold the
+        // task.
         let stack = unsafe { body.cast::<*const u8>().read() };
         prefetch::bytes::<256>(stack);
     }
 }
 
-/// The body and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would be held for
-/// ever.
+/// The body and its destructors catch what the user's code throws. If one of ours unwinds all the same, the task would
+/// be held for ever.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {

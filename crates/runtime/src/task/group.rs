@@ -29,16 +29,16 @@ pub enum Locality {
 /// Tasks that belong together: a coupling set with a name.
 ///
 /// The scheduler prefers to run tasks that share data behind one last-level cache. By itself it takes a task that was
-/// spawned from outside, and all that descends from it, for one such set, and learns which single tasks wake each other.
-/// A group says it outright: for a pool of workers over one table, a pipeline, a shard of a server.
+/// spawned from outside, and all that descends from it, for one such set, and learns which single tasks wake each
+/// other. A group says it outright: for a pool of workers over one table, a pipeline, a shard of a server.
 ///
 /// It is a hint about *where*: a group is never a reason for a task to wait while a worker has nothing to do, and on a
 /// machine with one last-level cache it changes nothing. It neither joins nor aborts its tasks; for that there is
-/// [`JoinSet`](super::JoinSet). What its tasks spawn belongs to the group too. Clones are handles of the same group. User-level threads
-/// are spawned into one with [`thread::Builder::group`](crate::thread::Builder::group).
+/// [`JoinSet`](super::JoinSet). What its tasks spawn belongs to the group too. Clones are handles of the same group.
+/// User-level threads are spawned into one with [`thread::Builder::group`](crate::thread::Builder::group).
 ///
-/// Up to four tasks that a group of [`Locality::Together`] has at a time stay on the NUMA node that they were spawned on
-/// ([`Numa::small_set`](crate::policy::Numa)).
+/// Up to four tasks that a group of [`Locality::Together`] has at a time stay on the NUMA node that they were spawned
+/// on ([`Numa::small_set`](crate::policy::Numa)).
 ///
 /// ```
 /// use quadrille::{Locality, TaskGroup};
@@ -97,8 +97,8 @@ impl TaskGroup {
         Self { locality, ..self }
     }
 
-    /// Says that the tasks use about so many bytes of data together. A group whose data exceed the smallest last-level cache is not
-    /// gathered behind one. Default: unknown, taken as little.
+    /// Says that the tasks use about so many bytes of data together. A group whose data exceed the smallest last-level
+    /// cache is not gathered behind one. Default: unknown, taken as little.
     #[must_use]
     pub fn footprint(self, bytes: u64) -> Self {
         Self {

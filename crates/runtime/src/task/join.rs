@@ -29,8 +29,8 @@ pub(crate) struct Cancelled;
 /// dropped by the shutdown of its runtime.
 ///
 /// # Cancel safety
-/// Strict: a handle that was polled and not ready can be awaited later. One that is polled again after it was ready answers
-/// that the task was cancelled: the result has gone.
+/// Strict: a handle that was polled and not ready can be awaited later. One that is polled again after it was ready
+/// answers that the task was cancelled: the result has gone.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -47,7 +47,8 @@ pub struct JoinHandle<T> {
 
 /// Whether a handle may still have the result of its task.
 ///
-/// A word: a handle is handed on in words, and to read one of which a byte was just written takes until that is in the cache.
+/// A word: a handle is handed on in words, and to read one of which a byte was just written takes until that is in the
+/// cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 enum Claim {
@@ -56,7 +57,8 @@ enum Claim {
     Spent,
 }
 
-// SAFETY: it is a part in a lifecycle, which is made of atomics, a look at metadata, which is Sync, and the right to take a `T`.
+// SAFETY: it is a part in a lifecycle, which is made of atomics, a look at metadata, which is Sync, and the right to
+// take a `T`.
 unsafe impl<T: Send> Send for JoinHandle<T> {}
 // SAFETY: as above; nothing of a `T` is reachable through a shared handle.
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
@@ -90,8 +92,9 @@ impl<T> JoinHandle<T> {
         &self.header().meta
     }
 
-    /// Lends `f` a waker of the task, which is a user-level thread: one that is pending keeps a waker of its own, on its stack. Of a task that
-    /// keeps none the runner may have decided already that nobody can wake it (`Lifecycle::pause`).
+    /// Lends `f` a waker of the task, which is a user-level thread: one that is pending keeps a waker of its own, on
+    /// its stack. Of a task that keeps none the runner may have decided already that nobody can wake it
+    /// (`Lifecycle::pause`).
     pub(crate) fn with_waker<R>(&self, f: impl FnOnce(&Waker) -> R) -> R {
         debug_assert!(self.meta().has(THREAD), "its body keeps a waker while it is pending");
         // SAFETY: the task is there while it is joined (C e), so while `f` runs; clones have a part of their own.
@@ -161,8 +164,8 @@ impl<T> JoinHandle<T> {
         }
         let has_outcome = std::task::ready!(self.header().lifecycle.poll_done(cx.waker()));
         self.claim = Claim::Spent;
-        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `claim` says that it is read
-        // once.
+        // SAFETY: the results are of type `T` (`new`), and we join the task. One is there, and ours (C c); `claim` says
+        // that it is read once.
         Poll::Ready(has_outcome.then(|| unsafe { cell::take_outcome(self.header) }))
     }
 }
@@ -182,7 +185,8 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         if let Detached::Done { outcome } = self.header().lifecycle.detach() {
             if outcome && self.claim == Claim::Open {
-                // SAFETY: as in `poll_outcome`; we are gone after this. The task is there while it is joined (C e), which ends below.
+                // SAFETY: as in `poll_outcome`; we are gone after this. The task is there while it is joined (C e),
+                // which ends below.
                 unsafe { cell::drop_outcome::<T>(self.header) };
             }
             let then = self.header().lifecycle.detach_done();

@@ -1,27 +1,29 @@
 //! A task's state word and the joiner's waker, shared by whoever holds, wakes or joins it.
 //!
-//! [`state`](super::state) says what each event makes of the word; this applies it. Nothing here knows of the future, the result or
-//! the memory: what to do with those is the answer, and the caller's.
+//! [`state`](super::state) says what each event makes of the word; this applies it. Nothing here knows of the future,
+//! the result or the memory: what to do with those is the answer, and the caller's.
 //!
 //! # Theorem C
 //!
-//! (a) *What was written before a wake-up is seen by a run that begins after it.* If the wake-up makes the task held, the runnable
-//! carries it through a queue. If the task is held already, the wake-up is a release of `WOKEN`; the runner that sees the bit, before it
-//! polls or when it wants to let go, acquires it and polls after that. Therefore a wake-up of a task that is `WOKEN` already
-//! writes the word all the same: were it to look only, the runner might have cleared the bit before, and polled without it.
+//! (a) *What was written before a wake-up is seen by a run that begins after it.* If the wake-up makes the task held,
+//! the runnable carries it through a queue. If the task is held already, the wake-up is a release of `WOKEN`; the
+//! runner that sees the bit, before it polls or when it wants to let go, acquires it and polls after that. Therefore a
+//! wake-up of a task that is `WOKEN` already writes the word all the same: were it to look only, the runner might have
+//! cleared the bit before, and polled without it.
 //!
-//! (b) *What a runner leaves is seen by the next one.* It lets go by a release; whoever wakes the task acquires that, and passes it on
-//! through a queue.
+//! (b) *What a runner leaves is seen by the next one.* It lets go by a release; whoever wakes the task acquires that,
+//! and passes it on through a queue.
 //!
-//! (c) *The result is read once it is there, by one.* `DONE` is a release, after the result was written; the joiner reads it after an
-//! acquire. Nobody wants it if there is no joiner when `DONE` is set: the runner drops it.
+//! (c) *The result is read once it is there, by one.* `DONE` is a release, after the result was written; the joiner
+//! reads it after an acquire. Nobody wants it if there is no joiner when `DONE` is set: the runner drops it.
 //!
-//! (d) *The joiner is told.* It sets `AWAITED`, by a release, after it wrote its waker, and fails if the task is done. So the runner, whose
-//! `DONE` acquires, either sees the waker or comes first. Between `AWAITED` and `DONE` the cell is only read, by the joiner; from
-//! `DONE` on it is the runner's, which reads it, too.
+//! (d) *The joiner is told.* It sets `AWAITED`, by a release, after it wrote its waker, and fails if the task is done.
+//! So the runner, whose `DONE` acquires, either sees the waker or comes first. Between `AWAITED` and `DONE` the cell is
+//! only read, by the joiner; from `DONE` on it is the runner's, which reads it, too.
 //!
-//! (e) *The memory is freed once, by the last.* Holding, joining and each waker are parts of one word, given up by a release that
-//! acquires what the others did before they gave up theirs. Who sees alone in the word what it holds itself need not write it.
+//! (e) *The memory is freed once, by the last.* Holding, joining and each waker are parts of one word, given up by a
+//! release that acquires what the others did before they gave up theirs. Who sees alone in the word what it holds
+//! itself need not write it.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::task::{Poll, Waker};
@@ -32,8 +34,8 @@ use crate::stress;
 
 /// See the module.
 ///
-/// All of it lies in cells: a method may give up the caller's part, and another thread free the memory, before it returns. A
-/// reference to anything else must not be there then.
+/// All of it lies in cells: a method may give up the caller's part, and another thread free the memory, before it
+/// returns. A reference to anything else must not be there then.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     state: AtomicUsize,
@@ -83,7 +85,8 @@ impl Lifecycle {
         State(self.state.load(ordering))
     }
 
-    /// Changes the word to what `next` makes of it; `None` leaves it: what that rests on must be final, or the caller's own to change.
+    /// Changes the word to what `next` makes of it; `None` leaves it: what that rests on must be final, or the caller's
+    /// own to change.
     fn update<R>(&self, next: impl Fn(State) -> (Option<State>, R)) -> R {
         // Ordering: Relaxed; nothing is read on the strength of this look: where something is, the caller looks again.
         let mut state = self.load(Ordering::Relaxed);
@@ -93,8 +96,8 @@ impl Lifecycle {
                 return result;
             };
             stress::delay();
-            // Ordering: AcqRel; (C a, b, d, e) each event gives what was done before it to the next one that matters, and takes in
-            // what was given.
+            // Ordering: AcqRel; (C a, b, d, e) each event gives what was done before it to the next one that matters,
+            // and takes in what was given.
             match self
                 .state
                 .compare_exchange_weak(state.0, new.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -138,13 +141,16 @@ impl Lifecycle {
         })
     }
 
-    /// The holder is about to poll. Whether there are abort handles, so that an abort may be what it was woken for (E e).
+    /// The holder is about to poll. Whether there are abort handles, so that an abort may be what it was woken for
+    /// (E e).
     #[inline]
     pub(super) fn begin(&self) -> bool {
-        // Ordering: Relaxed; what woke it before it was held came through the queue. What wakes it meanwhile is seen by `pause`.
+        // Ordering: Relaxed; what woke it before it was held came through the queue. What wakes it meanwhile is seen by
+        // `pause`.
         let mut state = self.load(Ordering::Relaxed);
         if state.is_woken() {
-            // Ordering: Acquire; (C a) pairs with the release in `wake`. Who made the first abort handle may have woken it since the look.
+            // Ordering: Acquire; (C a) pairs with the release in `wake`. Who made the first abort handle may have woken
+            // it since the look.
             state = State(self.state.fetch_and(State::NOT_WOKEN, Ordering::Acquire));
         }
         state.is_watched()
@@ -152,10 +158,11 @@ impl Lifecycle {
 
     /// The holder's future is not ready. What is left to do: nothing after [`Pause::Released`].
     ///
-    /// The other two answers write nothing, and are right however old the look is. `WOKEN` is cleared by the holder alone; `begin` sees
-    /// it, too, and acquires. Without a waker, and not woken, the task stays so: a waker that was lent, used or cloned elsewhere during the
-    /// poll was so before the poll ended, and one that is used and given up sets `WOKEN` by the same write. A joiner makes wakers of threads alone,
-    /// which are never without one of their own.
+    /// The other two answers write nothing, and are right however old the look is. `WOKEN` is cleared by the holder
+    /// alone; `begin` sees it, too, and acquires. Without a waker, and not woken, the task stays so: a waker that was
+    /// lent, used or cloned elsewhere during the poll was so before the poll ended, and one that is used and given up
+    /// sets `WOKEN` by the same write. A joiner makes wakers of threads alone, which are never without one of their
+    /// own.
     #[inline]
     pub(super) fn pause(&self) -> Pause {
         self.update(|state| {
@@ -169,14 +176,14 @@ impl Lifecycle {
         })
     }
 
-    /// The holder's future is gone; if `outcome`, its result is in place. `tell` tells the abort handles, if there are any, while the task is
-    /// held; more than once where the word changes meanwhile.
+    /// The holder's future is gone; if `outcome`, its result is in place. `tell` tells the abort handles, if there are
+    /// any, while the task is held; more than once where the word changes meanwhile.
     #[inline]
     pub(super) fn end(&self, outcome: bool, tell: impl Fn()) -> Ended {
         let end = self.update(|state| {
             if state.is_watched() {
-                // Before `DONE`: after it the memory may be freed. Who watches from now on makes the change fail, or is told that it is too late.
-                // Ordering: Acquire; (E d) pairs with the release in `watch`.
+                // Before `DONE`: after it the memory may be freed. Who watches from now on makes the change fail, or is
+                // told that it is too late. Ordering: Acquire; (E d) pairs with the release in `watch`.
                 self.load(Ordering::Acquire);
                 tell();
             }
@@ -189,14 +196,15 @@ impl Lifecycle {
         });
         match end {
             End::Unshared => {
-                // Ordering: Acquire; (C e) pairs with the release of whoever gave up the last reference, or the joining.
+                // Ordering: Acquire; (C e) pairs with the release of whoever gave up the last reference, or the
+                // joining.
                 self.load(Ordering::Acquire);
                 Ended::Unshared
             }
             End::Released(_) => Ended::Released,
             End::Unwanted(_) => Ended::Unwanted,
-            // SAFETY: (C d) `AWAITED` was set in the word that got `DONE`: the waker is there, and ours alone; nobody takes it twice,
-            // because a task ends once.
+            // SAFETY: (C d) `AWAITED` was set in the word that got `DONE`: the waker is there, and ours alone; nobody
+            // takes it twice, because a task ends once.
             End::Notify(_) => Ended::Notify(unsafe { self.copy_waker() }),
         }
     }
@@ -223,7 +231,8 @@ impl Lifecycle {
         // Ordering: Acquire; (C c) pairs with the release of `DONE`.
         let mut state = self.load(Ordering::Acquire);
         if !state.is_done() && state.is_awaited() {
-            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it but us, below. It is not dropped: it stays.
+            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it but us, below. It is not
+            // dropped: it stays.
             let left = ManuallyDrop::new(unsafe { self.copy_waker() });
             if left.will_wake(waker) {
                 return Poll::Pending;
@@ -244,7 +253,8 @@ impl Lifecycle {
     fn register(&self, state: State, waker: &Waker) -> State {
         // Cloned before: a panic leaves nothing behind.
         let waker = waker.clone();
-        // SAFETY: (C d) while it is not awaited and we have not seen that it is done, the cell is the joiner's alone, which we are.
+        // SAFETY: (C d) while it is not awaited and we have not seen that it is done, the cell is the joiner's alone,
+        // which we are.
         self.awaiter
             .with_mut(|cell| unsafe { cell.write(MaybeUninit::new(waker)) });
         let state = self.change(state, State::register);
@@ -268,7 +278,8 @@ impl Lifecycle {
     /// A copy, bit by bit, of the waker in the cell.
     ///
     /// # Safety
-    /// It is there, nobody writes the cell meanwhile, and of all that this answers one is used or dropped, the others forgotten.
+    /// It is there, nobody writes the cell meanwhile, and of all that this answers one is used or dropped, the others
+    /// forgotten.
     unsafe fn copy_waker(&self) -> Waker {
         // SAFETY: by our contract.
         let waker = self.awaiter.with(|cell| unsafe { cell.read() });
@@ -280,7 +291,8 @@ impl Lifecycle {
     fn change(&self, mut state: State, next: impl Fn(State) -> Option<State>) -> State {
         while let Some(new) = next(state) {
             stress::delay();
-            // Ordering: Release, Acquire; (C d) gives the waker to the runner, (E d) what abort handles share; (C c) takes in what `DONE` gives.
+            // Ordering: Release, Acquire; (C d) gives the waker to the runner, (E d) what abort handles share; (C c)
+            // takes in what `DONE` gives.
             match self
                 .state
                 .compare_exchange_weak(state.0, new.0, Ordering::Release, Ordering::Acquire)
@@ -295,7 +307,8 @@ impl Lifecycle {
     /// The joiner has made what abort handles share. True: too late for the runner to tell them, the task is done.
     #[must_use = "if it is too late nobody else tells them"]
     pub(super) fn watch(&self) -> bool {
-        // Ordering: Acquire; (E d) pairs with the release of `DONE`. With the bit set, whoever set it has given the runner what we have found.
+        // Ordering: Acquire; (E d) pairs with the release of `DONE`. With the bit set, whoever set it has given the
+        // runner what we have found.
         let state = self.load(Ordering::Acquire);
         !state.is_watched() && self.change(state, State::watch).is_done()
     }
@@ -306,7 +319,8 @@ impl Lifecycle {
         // Ordering: Acquire; (C c) pairs with the release of `DONE`.
         let state = self.load(Ordering::Acquire);
         let left = (!state.is_done() && state.is_awaited()).then(|| {
-            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it. It is dropped only if it turns out to be ours.
+            // SAFETY: (C d) while it is awaited the waker is there, and nobody writes it. It is dropped only if it
+            // turns out to be ours.
             ManuallyDrop::new(unsafe { self.copy_waker() })
         });
         let state = self.change(state, State::detach);

@@ -1,10 +1,12 @@
-//! Values that a task, or a part of one, sees as its own: put up around a future or a call, and found by all that runs inside.
+//! Values that a task, or a part of one, sees as its own: put up around a future or a call, and found by all that runs
+//! inside.
 //!
-//! Each key has a *slot* for whoever runs: a user-level thread has its own, which stays with it when it is suspended; all else that is
-//! polled or called on an OS thread shares that thread's, one after the other. A scope swaps its value into the slot when it is entered, and back
-//! when it is left: when the poll of its future ends, or the call. So the slot holds the value of the innermost scope, and that of a task
-//! never stays behind: a task can't leave the stack in the middle of a poll. What is in the slot is lent, under a `RefCell`, so whatever
-//! else switches stacks can confuse the values but not free one that is in use.
+//! Each key has a *slot* for whoever runs: a user-level thread has its own, which stays with it when it is suspended;
+//! all else that is polled or called on an OS thread shares that thread's, one after the other. A scope swaps its value
+//! into the slot when it is entered, and back when it is left: when the poll of its future ends, or the call. So the
+//! slot holds the value of the innermost scope, and that of a task never stays behind: a task can't leave the stack in
+//! the middle of a poll. What is in the slot is lent, under a `RefCell`, so whatever else switches stacks can confuse
+//! the values but not free one that is in use.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -20,8 +22,9 @@ use crate::thread::{self, is_user_level};
 
 /// Declares values that are put up around a task, or a part of one, like tokio's.
 ///
-/// A value is seen by all that runs inside of its [`scope`](crate::task::LocalKey::scope), and by nothing else: not by tasks that are spawned there,
-/// which begin with none. Works in tasks of any runtime, on user-level threads, and on plain threads.
+/// A value is seen by all that runs inside of its [`scope`](crate::task::LocalKey::scope), and by nothing else: not by
+/// tasks that are spawned there, which begin with none. Works in tasks of any runtime, on user-level threads, and on
+/// plain threads.
 ///
 /// ```
 /// quadrille::task_local! {
@@ -144,7 +147,8 @@ impl<T: 'static> LocalKey<T> {
 
     /// A future that runs `future` with `value` put up.
     ///
-    /// It is seen while the future is polled and while it is dropped, but if that is inside of [`with`](Self::with) of the same key. A scope within a scope of the same key hides the outer value.
+    /// It is seen while the future is polled and while it is dropped, but if that is inside of [`with`](Self::with) of
+    /// the same key. A scope within a scope of the same key hides the outer value.
     ///
     /// # Cancel safety
     /// That of `future`.
@@ -163,7 +167,8 @@ impl<T: 'static> LocalKey<T> {
     #[track_caller]
     pub fn sync_scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
         let mut place = Some(value);
-        // Not the value of the function: that would be leaked if the scope's value panicked as it is dropped (rust-lang/rust#47949).
+        // Not the value of the function: that would be leaked if the scope's value panicked as it is dropped
+        // (rust-lang/rust#47949).
         let result = self.enter(&mut place, f);
         drop(place);
         result
@@ -257,7 +262,8 @@ pin_project! {
 }
 
 impl<T: 'static, F> TaskLocalFuture<T, F> {
-    /// Takes the value out, most usefully when the future has been ready. To poll one that was not is an error of the caller's then: it panics.
+    /// Takes the value out, most usefully when the future has been ready. To poll one that was not is an error of the
+    /// caller's then: it panics.
     pub fn take_value(self: Pin<&mut Self>) -> Option<T> {
         self.project().value.take()
     }

@@ -100,16 +100,16 @@ pub(crate) struct Meta {
     pub(crate) id: Id,
     extras: AtomicPtr<Extras>,
     policy: Cell<TaskPolicy>,
-    /// Key in the registry, which is never zero; zero before the task was first pending, and of a user-level thread, which never enters
-    /// the registry.
+    /// Key in the registry, which is never zero; zero before the task was first pending, and of a user-level thread,
+    /// which never enters the registry.
     pub(crate) key: AtomicU32,
     flags: AtomicU8,
     /// Where the task was last. Touched by the holder of the runnable alone.
     last_worker: Cell<LastWorker>,
 }
 
-/// The worker that ran a task last; before its first run the one that spawned it, if one did. With it, what has become of the
-/// task since: the next run makes a new word of it. One word, because it is compared whenever a task runs.
+/// The worker that ran a task last; before its first run the one that spawned it, if one did. With it, what has become
+/// of the task since: the next run makes a new word of it. One word, because it is compared whenever a task runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastWorker(u16);
 
@@ -150,8 +150,8 @@ impl LastWorker {
         Self(if yes { without | Self::PULLED } else { without })
     }
 
-    /// The same, and a wake has placed it with a worker since: the policy is to be told where it runs. One that has not run yet is
-    /// told of in any case.
+    /// The same, and a wake has placed it with a worker since: the policy is to be told where it runs. One that has not
+    /// run yet is told of in any case.
     pub(crate) fn placed(self) -> Self {
         let ran = self.0 & Self::SPAWNED == 0;
         Self(if ran { self.0 | Self::LOOSE } else { self.0 })
@@ -181,14 +181,16 @@ impl LastWorker {
 
 /// The body runs on the blocking pool, not on a worker.
 pub(crate) const BLOCKING: u8 = 1;
-/// Its last poll and one of the two before are known to have been long ([`Overtaking::meets`](quadrille_policy::Overtaking::meets)); written by the holder of the runnable. A hint.
+/// Its last poll and one of the two before are known to have been long
+/// ([`Overtaking::meets`](quadrille_policy::Overtaking::meets)); written by the holder of the runnable. A hint.
 pub(crate) const LONG: u8 = 2;
 /// The body is a coroutine, which is bound by its first run.
 pub(crate) const THREAD: u8 = 4;
 /// The worker in `last_worker` has begun to run the body, and no other may run or drop it (B a); written by the runner
 /// only, before the first run, or by who spawns the task, for its own worker.
 pub(crate) const BOUND: u8 = 8;
-/// A worker that might have run the body first has left it to another, which nobody does twice; written by the runner only.
+/// A worker that might have run the body first has left it to another, which nobody does twice; written by the runner
+/// only.
 pub(crate) const LEFT: u8 = 16;
 /// A bound thread is in a queue, or on its way there. For those who make a list of threads; nothing else rests on it.
 pub(crate) const READY: u8 = 32;
@@ -241,8 +243,8 @@ impl Meta {
     /// Whether the flag, or one of several, is set.
     #[inline]
     pub(crate) fn has(&self, flag: u8) -> bool {
-        // Ordering: Relaxed; flags are set before the task is published, or by the runner for itself and for whoever gets
-        // the runnable later (B a).
+        // Ordering: Relaxed; flags are set before the task is published, or by the runner for itself and for whoever
+        // gets the runnable later (B a).
         self.flags.load(Ordering::Relaxed) & flag != 0
     }
 

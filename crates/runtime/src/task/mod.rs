@@ -1,8 +1,9 @@
 //! Tasks: their ids and names, giving way, joining and aborting.
 //!
-//! A task is made by [`spawn`](crate::spawn), [`Handle::spawn`](crate::Handle::spawn) or a [`Builder`], and runs whether or
-//! not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to stop, a [`JoinSet`]
-//! holds many, a [`TaskTracker`] only waits for them to end, and a [`TaskGroup`] says which belong together.
+//! A task is made by [`spawn`](crate::spawn), [`Handle::spawn`](crate::Handle::spawn) or a [`Builder`], and runs
+//! whether or not somebody waits for it. A [`JoinHandle`] is a future of its result, an [`AbortHandle`] asks it to
+//! stop, a [`JoinSet`] holds many, a [`TaskTracker`] only waits for them to end, and a [`TaskGroup`] says which belong
+//! together.
 //!
 //! ```
 //! # quadrille::Runtime::new().unwrap().block_on(async {
@@ -14,8 +15,9 @@
 //! # });
 //! ```
 
-// A task is one allocation (`cell`): a thread's place on the roll, its state word and the joiner's waker (`lifecycle`), our `Meta`, and its body, the user's future or a user-level thread, or, later,
-// its result. The rest of the crate sees a `Runnable` (the right to run the task once) and a `JoinHandle`.
+// A task is one allocation (`cell`): a thread's place on the roll, its state word and the joiner's waker (`lifecycle`),
+// our `Meta`, and its body, the user's future or a user-level thread, or, later, its result. The rest of the crate sees
+// a `Runnable` (the right to run the task once) and a `JoinHandle`.
 //
 // # Who owns what
 //
@@ -36,17 +38,18 @@
 // | finished | gone | no | result, until it is taken or the handle is dropped |
 //
 // A task that finishes in its first run never touches the registry. One that returns `Pending` enters it once, so that
-// a runtime that shuts down finds it; its body leaves it when it is dropped, on every path. A user-level thread does not enter
-// it: it is on a list of the worker that it is bound to, which ends it before it leaves (theorem B of `sched`).
+// a runtime that shuts down finds it; its body leaves it when it is dropped, on every path. A user-level thread does
+// not enter it: it is on a list of the worker that it is bound to, which ends it before it leaves (theorem B of
+// `sched`).
 //
 // # Rules
 //
-// 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them; they pass on with the queue's
-//    release and acquire.
+// 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them; they pass
+//    on with the queue's release and acquire.
 // 2. Everything else in `Meta` is either constant or atomic.
-// 3. The body is dropped exactly once: by its runner when it is ready or aborted, or with its `Runnable`. A panic in the user's
-//    destructor is caught there: destructors of tasks never unwind into a worker.
-//    With the flag `BOUND` all of that happens on the OS thread of one worker: `sched` sees to where the `Runnable` goes.
+// 3. The body is dropped exactly once: by its runner when it is ready or aborted, or with its `Runnable`. A panic in
+//    the user's destructor is caught there: destructors of tasks never unwind into a worker. With the flag `BOUND` all
+//    of that happens on the OS thread of one worker: `sched` sees to where the `Runnable` goes.
 // 4. The scheduler outlives every body: a worker holds a reference for as long as it lives, and the last worker to
 //    leave drops every body before it goes. A foreign waker takes a reference of its own before it publishes (W3).
 

@@ -6,12 +6,13 @@
 //! | made | the future | no (B) | its owner |
 //! | gone | nothing | yes | anyone |
 //!
-//! A task of [`spawn_local`] is bound to the worker that spawns it from the start, and is made: its future comes from that OS thread. One of
-//! [`spawn_pinned`] is fresh until its first run, which binds it like a thread's (B a). When it is pending for the first time it enters the list of
-//! its owner, which ends it before it leaves (B c); as every task it also enters the registry, for its abort handles.
+//! A task of [`spawn_local`] is bound to the worker that spawns it from the start, and is made: its future comes from
+//! that OS thread. One of [`spawn_pinned`] is fresh until its first run, which binds it like a thread's (B a). When it
+//! is pending for the first time it enters the list of its owner, which ends it before it leaves (B c); as every task
+//! it also enters the registry, for its abort handles.
 //!
-//! What others have of the task is `Send`: wakers and abort handles touch no part of the future, and whoever holds the runnable
-//! brings it to its owner, to be run or dropped. The result is the joiner's: see [`spawn_local`].
+//! What others have of the task is `Send`: wakers and abort handles touch no part of the future, and whoever holds the
+//! runnable brings it to its owner, to be run or dropped. The result is the joiner's: see [`spawn_local`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -48,9 +49,9 @@ struct Entered {
     key: Option<usize>,
 }
 
-// SAFETY: a fresh body holds the closure, which is Send; one that is gone nothing. One that is made holds a future that need not be:
-// that is polled and dropped by its owner's OS thread alone (B), which is checked here each time, and may lie in memory that
-// others free only when it is gone. The pointer is never followed.
+// SAFETY: a fresh body holds the closure, which is Send; one that is gone nothing. One that is made holds a future that
+// need not be: that is polled and dropped by its owner's OS thread alone (B), which is checked here each time, and may
+// lie in memory that others free only when it is gone. The pointer is never followed.
 unsafe impl<C: Send, F> Send for Pinned<C, F> {}
 
 impl<C, F> Pinned<C, F> {
@@ -125,20 +126,20 @@ fn misplaced() -> ! {
     std::process::abort();
 }
 
-/// Spawns a task on the worker that the calling code runs on, to stay there: its future need not be `Send`, and may share an `Rc` with its
-/// spawner.
+/// Spawns a task on the worker that the calling code runs on, to stay there: its future need not be `Send`, and may
+/// share an `Rc` with its spawner.
 ///
-/// To be called by a task or a user-level thread. A thread stays on its worker, a [pinned](spawn_pinned) or local task too; any other
-/// task may go on elsewhere at its next `.await`, and so may not keep what is not `Send` either.
+/// To be called by a task or a user-level thread. A thread stays on its worker, a [pinned](spawn_pinned) or local task
+/// too; any other task may go on elsewhere at its next `.await`, and so may not keep what is not `Send` either.
 ///
-/// The task runs when its worker comes to it, in turn with what else is ready there; **nobody else can**: behind a task that
-/// computes for long it waits for as long as that does. It is aborted, named in counters and joined like any other. Its future is dropped on this
-/// worker, whatever ends it. The handle is `Send` if the result is.
+/// The task runs when its worker comes to it, in turn with what else is ready there; **nobody else can**: behind a task
+/// that computes for long it waits for as long as that does. It is aborted, named in counters and joined like any
+/// other. Its future is dropped on this worker, whatever ends it. The handle is `Send` if the result is.
 ///
 /// # Panics
 /// If the calling code does not run on a worker: in `block_on`, and so in `#[quadrille::main]`, in `spawn_blocking`, in
-/// `block_in_place`, in a task that may move while the tasks of all workers [block in place](super::block_in_place), since another thread runs it then, and
-/// in destructors of a runtime's last tasks. [`spawn_pinned`] works there.
+/// `block_in_place`, in a task that may move while the tasks of all workers [block in place](super::block_in_place),
+/// since another thread runs it then, and in destructors of a runtime's last tasks. [`spawn_pinned`] works there.
 ///
 /// ```
 /// use std::cell::Cell;
@@ -194,15 +195,18 @@ where
             })
         };
         // SAFETY: the future and its output are 'static.
-        // - The future is run and dropped here: `spawn_bound` binds the task to this worker, and theorem B says the rest.
-        // - A result that is not Send is given or dropped here: the handle, which is not Send then, cannot leave; who runs the task is here.
+        // - The future is run and dropped here: `spawn_bound` binds the task to this worker, and theorem B says the
+        //   rest.
+        // - A result that is not Send is given or dropped here: the handle, which is not Send then, cannot leave; who
+        //   runs the task is here.
         let (runnable, handle) = unsafe { allocate_anywhere(&context.shared, Some(context), policy, options, made) };
         context.spawn_bound(runnable);
         handle
     })
 }
 
-/// Spawns a task on the current runtime whose future is made where it runs, and need not be `Send`; see [`Handle::spawn_pinned`].
+/// Spawns a task on the current runtime whose future is made where it runs, and need not be `Send`; see
+/// [`Handle::spawn_pinned`].
 ///
 /// # Panics
 /// Outside a runtime.
@@ -217,11 +221,12 @@ where
 }
 
 impl Handle {
-    /// Spawns a task whose future is made by `make` on the worker that runs it first, and stays there: it need not be `Send`.
+    /// Spawns a task whose future is made by `make` on the worker that runs it first, and stays there: it need not be
+    /// `Send`.
     ///
     /// Until then the task is placed and stolen like any other; which worker it is bound to is decided as for a
-    /// [user-level thread](crate::thread#where-a-thread-runs), and as there nobody else can run it from then on. The future is dropped on that
-    /// worker, whatever ends it; a closure that has not been called is dropped anywhere.
+    /// [user-level thread](crate::thread#where-a-thread-runs), and as there nobody else can run it from then on. The
+    /// future is dropped on that worker, whatever ends it; a closure that has not been called is dropped anywhere.
     ///
     /// ```
     /// use std::rc::Rc;
@@ -246,8 +251,8 @@ impl Handle {
 
     /// The same on the worker with the number `worker`, from 0 to [`worker_count`](Self::worker_count) - 1.
     ///
-    /// A worker that is busy is not interrupted: the task waits for its turn, and nobody else can take it over. One a worker is what a
-    /// server wants that keeps connections, or a cache, to each.
+    /// A worker that is busy is not interrupted: the task waits for its turn, and nobody else can take it over. One a
+    /// worker is what a server wants that keeps connections, or a cache, to each.
     ///
     /// # Panics
     /// If there is no such worker.

@@ -1,4 +1,5 @@
-//! What the compiler refuses; compiled by `cargo test --doc` alone. Each refusal differs in little from something that compiles.
+//! What the compiler refuses; compiled by `cargo test --doc` alone. Each refusal differs in little from something that
+//! compiles.
 //!
 //! The closure of a pinned task crosses over to another OS thread; what it makes need not.
 //!

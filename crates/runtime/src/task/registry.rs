@@ -1,5 +1,5 @@
-//! Every task that has ever been pending and is not finished: what shutdown must find. But for user-level threads, which their
-//! workers know.
+//! Every task that has ever been pending and is not finished: what shutdown must find. But for user-level threads,
+//! which their workers know.
 //!
 //! Sharded by the thread that registers, so that the lock is almost never contended; a task that finishes in its first
 //! run is never here. Keys are `1 + (slot * SHARDS + shard)`.

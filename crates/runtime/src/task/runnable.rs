@@ -13,8 +13,8 @@ use crate::sys::prefetch;
 #[derive(Debug)]
 pub(crate) struct Runnable(NonNull<Header>);
 
-// SAFETY: it is the right to poll or drop a future that is Send (`spawn`), to write metadata that is Send, and a part in a lifecycle,
-// which is made of atomics.
+// SAFETY: it is the right to poll or drop a future that is Send (`spawn`), to write metadata that is Send, and a part
+// in a lifecycle, which is made of atomics.
 unsafe impl Send for Runnable {}
 
 impl Runnable {
@@ -100,8 +100,8 @@ impl Word {
     }
 }
 
-// SAFETY: the word is the address of the task, which is held until it is turned back; the link is a field of the metadata, which lives
-// as long as that.
+// SAFETY: the word is the address of the task, which is held until it is turned back; the link is a field of the
+// metadata, which lives as long as that.
 unsafe impl Linked for Runnable {
     #[inline]
     fn into_raw(self) -> NonNull<()> {

@@ -1,11 +1,13 @@
-//! Which task the calling thread runs: one that wakes itself, or a user-level thread that gives way, tells its runner so without the state word, which
-//! others write.
+//! Which task the calling thread runs: one that wakes itself, or a user-level thread that gives way, tells its runner
+//! so without the state word, which others write.
 //!
-//! Giving way is the most frequent wake-up of all, and otherwise costs three read-modify-writes: to be woken, to let go, to begin
-//! again. The runner holds the task anyway, and asks here when the poll has ended; meanwhile others find it held, as it is.
+//! Giving way is the most frequent wake-up of all, and otherwise costs three read-modify-writes: to be woken, to let
+//! go, to begin again. The runner holds the task anyway, and asks here when the poll has ended; meanwhile others find
+//! it held, as it is.
 //!
-//! Runs do not nest: tasks are run by the loops of workers, of relievers and of the blocking pool, and a destructor only drops what it
-//! finds: what it drops of another task counts as that one meanwhile (`dropping`). So a thread runs one task or none. While the task blocks in place it still is the one: others run on other threads.
+//! Runs do not nest: tasks are run by the loops of workers, of relievers and of the blocking pool, and a destructor
+//! only drops what it finds: what it drops of another task counts as that one meanwhile (`dropping`). So a thread runs
+//! one task or none. While the task blocks in place it still is the one: others run on other threads.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -22,7 +24,8 @@ thread_local! {
     };
 }
 
-/// What a thread runs. Two words: a bit in the first would be written by itself and read with the rest, which waits until it is in the cache.
+/// What a thread runs. Two words: a bit in the first would be written by itself and read with the rest, which waits
+/// until it is in the cache.
 struct Running {
     /// Held by who runs it, or there for who drops what it leaves, for as long as this is set.
     task: Cell<Option<NonNull<Header>>>,
@@ -50,11 +53,11 @@ pub(super) fn end() -> bool {
     })
 }
 
-/// Calls `f`, which drops what that task leaves, as if the thread ran the task: destructors are told its id. What the thread runs, if it
-/// runs anything, it runs again after that.
+/// Calls `f`, which drops what that task leaves, as if the thread ran the task: destructors are told its id. What the
+/// thread runs, if it runs anything, it runs again after that.
 ///
-/// What it is told of wake-ups meanwhile goes with `f`: nobody runs a body that is dropped, or was. On a user-level thread `f` may wait: that ends the
-/// run, and another has begun when it goes on, which is told what is its own.
+/// What it is told of wake-ups meanwhile goes with `f`: nobody runs a body that is dropped, or was. On a user-level
+/// thread `f` may wait: that ends the run, and another has begun when it goes on, which is told what is its own.
 ///
 /// # Safety
 /// The task is there until `f` has returned.
@@ -86,8 +89,8 @@ pub(super) unsafe fn dropping<R>(header: NonNull<Header>, f: impl FnOnce() -> R)
 /// The id of the task that the calling thread runs, if it runs one, or whose body or result it drops.
 pub(super) fn id() -> Option<Id> {
     let header = RUNNING.with(|running| running.task.get())?;
-    // SAFETY: set by `begin`, whose caller holds the task until it is no more, or by `dropping`, until when the task is there; that is on this
-    // thread, and so are we. The id never changes.
+    // SAFETY: set by `begin`, whose caller holds the task until it is no more, or by `dropping`, until when the task is
+    // there; that is on this thread, and so are we. The id never changes.
     Some(unsafe { header.as_ref() }.meta.id)
 }
 

@@ -1,7 +1,7 @@
 //! Tasks that borrow from the stack of the thread that spawns them.
 //!
-//! A future can be leaked by safe code, so a scope of tasks can't be one: it blocks, as that of threads does, and is sound for the same
-//! reason; see [`shared`](crate::thread::scope::shared).
+//! A future can be leaked by safe code, so a scope of tasks can't be one: it blocks, as that of threads does, and is
+//! sound for the same reason; see [`shared`](crate::thread::scope::shared).
 
 use std::fmt;
 use std::future::Future;
@@ -26,11 +26,13 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 /// Runs `f`, which may spawn tasks that borrow from the caller, and waits for all of them.
 ///
-/// As [`thread::scope`](crate::thread::scope()), with tasks: a user-level thread that calls it is suspended while it waits, an ordinary
-/// thread is blocked; that one must have entered a runtime. If the runtime shuts down, the tasks of the scope are dropped first; but a
-/// scope inside of [`block_in_place`](super::block_in_place) keeps its worker from leaving, and waits for tasks that run no more.
+/// As [`thread::scope`](crate::thread::scope()), with tasks: a user-level thread that calls it is suspended while it
+/// waits, an ordinary thread is blocked; that one must have entered a runtime. If the runtime shuts down, the tasks of
+/// the scope are dropped first; but a scope inside of [`block_in_place`](super::block_in_place) keeps its worker from
+/// leaving, and waits for tasks that run no more.
 ///
-/// If the calling thread is [aborted](crate::thread::JoinHandle::abort), its tasks go on, and are waited for before it is unwound, as there.
+/// If the calling thread is [aborted](crate::thread::JoinHandle::abort), its tasks go on, and are waited for before it
+/// is unwound, as there.
 ///
 /// In a task it panics. There is no scope that is awaited: a future can be forgotten, with all that it lends, while its
 /// tasks run on. A task that wants one spawns a thread, or moves what it would lend into an `Arc`.
@@ -39,8 +41,9 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// - If a task of the scope has panicked and was not joined, once all have ended.
 /// - On an ordinary thread, if one was ended by the shutdown of its runtime and was not joined.
 /// - In a task: it could not wait.
-/// - On a user-level thread that panics or is unwound, if not all have ended within about a second, for which it blocks the worker, as
-///   [`Wait::wait`](crate::Wait::wait) does. The process then aborts. What needs this worker does not come.
+/// - On a user-level thread that panics or is unwound, if not all have ended within about a second, for which it blocks
+///   the worker, as [`Wait::wait`](crate::Wait::wait) does. The process then aborts. What needs this worker does not
+///   come.
 ///
 /// ```
 /// use quadrille::task;
@@ -98,7 +101,8 @@ where
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Spawns a task that may borrow what outlives the scope, on the current runtime. Tasks of the scope may spawn more.
+    /// Spawns a task that may borrow what outlives the scope, on the current runtime. Tasks of the scope may spawn
+    /// more.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -114,8 +118,8 @@ impl<'scope> Scope<'scope, '_> {
                 future: Some(future),
                 packet: packet.clone(),
             };
-            // SAFETY: what the future borrows is there for 'scope, and the scope does not end before the future, with all
-            // that belongs to its result, is dropped (`Packet`).
+            // SAFETY: what the future borrows is there for 'scope, and the scope does not end before the future, with
+            // all that belongs to its result, is dropped (`Packet`).
             let task = unsafe { spawn_unchecked(scheduler, Options::default(), || Polled(child)) };
             ScopedJoinHandle { task, packet }
         })
@@ -160,8 +164,8 @@ impl<F: Future> Future for Child<'_, F> {
     }
 }
 
-/// A future of the result of a task of a [`scope`]; a thread waits for it with [`.wait()`](crate::Wait::wait). Dropping it leaves that to
-/// the scope.
+/// A future of the result of a task of a [`scope`]; a thread waits for it with [`.wait()`](crate::Wait::wait). Dropping
+/// it leaves that to the scope.
 ///
 /// # Cancel safety
 /// Strict, by `(&mut handle).await`.

@@ -22,8 +22,8 @@ pub(crate) struct Options {
     pub(crate) worker: Option<WorkerId>,
 }
 
-/// Allocates a task that belongs to `shared`, on the worker `here` of it if the calling thread is one. The runnable is the caller's to
-/// queue or to drop.
+/// Allocates a task that belongs to `shared`, on the worker `here` of it if the calling thread is one. The runnable is
+/// the caller's to queue or to drop.
 #[inline]
 pub(crate) fn allocate<F>(
     shared: &Shared,
@@ -56,7 +56,8 @@ where
     B: Body + Send,
     B::Output: Send,
 {
-    // SAFETY: that the body is Send, and dropped before what it borrows, are our bounds and contract. So are its results.
+    // SAFETY: that the body is Send, and dropped before what it borrows, are our bounds and contract. So are its
+    // results.
     unsafe { allocate_anywhere(shared, here, policy, options, make) }
 }
 
@@ -91,7 +92,7 @@ pub(super) unsafe fn allocate_anywhere<B: Body>(
     }
     // SAFETY: a new task is held, once. Who runs and drops its body is our contract.
     let runnable = unsafe { Runnable::held(header) };
-    // SAFETY: a new task is joined, once, and its body has such results. Who drops those is our contract: the runner, where the body
-    // is, or the handle, which is Send only if they are.
+    // SAFETY: a new task is joined, once, and its body has such results. Who drops those is our contract: the runner,
+    // where the body is, or the handle, which is Send only if they are.
     (runnable, unsafe { JoinHandle::new(header) })
 }

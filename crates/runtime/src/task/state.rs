@@ -12,11 +12,12 @@
 //!
 //! The rest of the word, from bit 7 on, counts wakers. A task lives as long as it is held, joined or referred to.
 //!
-//! A task that waits and that nobody can wake any more is ended, and its joiner told that it was cancelled. No task comes to that as
-//! things are: until its end the registry has a waker of each that was pending, and a user-level thread has its own.
+//! A task that waits and that nobody can wake any more is ended, and its joiner told that it was cancelled. No task
+//! comes to that as things are: until its end the registry has a waker of each that was pending, and a user-level
+//! thread has its own.
 //!
-//! A task that gives way is woken by itself while it runs: its runner is told without the word (`running`), so that `HELD` stays
-//! and nothing is written.
+//! A task that gives way is woken by itself while it runs: its runner is told without the word (`running`), so that
+//! `HELD` stays and nothing is written.
 
 /// The word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,8 +135,8 @@ impl State {
         }
     }
 
-    /// A waker is given up. The last one of a task that waits makes it run once more: what it does not find then it will
-    /// never be told of.
+    /// A waker is given up. The last one of a task that waits makes it run once more: what it does not find then it
+    /// will never be told of.
     pub(super) fn drop_waker(self) -> (Self, Then) {
         let left = Self(self.0 - REFERENCE);
         if left.has(DONE | HELD) || left.has_references() {
@@ -186,7 +187,8 @@ impl State {
         (!self.has(DONE)).then(|| self.with(WATCHED))
     }
 
-    /// The joiner goes, and with it the waker that it left. `None`: the task is done, and its result to be dropped first.
+    /// The joiner goes, and with it the waker that it left. `None`: the task is done, and its result to be dropped
+    /// first.
     pub(super) fn detach(self) -> Option<Self> {
         (!self.has(DONE)).then(|| self.without(JOINER | AWAITED))
     }

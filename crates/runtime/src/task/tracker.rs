@@ -1,15 +1,17 @@
 //! Waiting for tasks to end without keeping their handles.
 //!
-//! A tracker is one word, twice the number of tokens that live and one if it is closed, and those who wait for that to be one:
-//! closed and empty. Whoever makes it so, by closing it or by dropping the last token, does that under the lock of those who wait, opens
-//! a new *round* in the same section, and wakes them. All other changes of the word need no lock.
+//! A tracker is one word, twice the number of tokens that live and one if it is closed, and those who wait for that to
+//! be one: closed and empty. Whoever makes it so, by closing it or by dropping the last token, does that under the lock
+//! of those who wait, opens a new *round* in the same section, and wakes them. All other changes of the word need no
+//! lock.
 //!
-//! Who begins to wait looks at the word and the round in one section. An end that comes before is over, or is what it sees; one that comes
-//! after opens a round, by which the wait ends, even if the tracker is not closed or not empty any more. It takes its place in the list
-//! in the section in which it sees no new round, and so is found there.
+//! Who begins to wait looks at the word and the round in one section. An end that comes before is over, or is what it
+//! sees; one that comes after opens a round, by which the wait ends, even if the tracker is not closed or not empty any
+//! more. It takes its place in the list in the section in which it sees no new round, and so is found there.
 //!
-//! The losing interleaving, if the round began in a section of its own: who has dropped the last token is late for that; one who waits sees the
-//! end, opens the tracker, makes a token, closes it, and waits again; the late round ends this wait, though the token lives.
+//! The losing interleaving, if the round began in a section of its own: who has dropped the last token is late for
+//! that; one who waits sees the end, opens the tracker, makes a token, closes it, and waits again; the late round ends
+//! this wait, though the token lives.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,9 +30,9 @@ use crate::thread;
 
 /// Counts tasks, and waits until all have ended; like tokio-util's.
 ///
-/// Unlike a [`JoinSet`](crate::JoinSet) it keeps no results, so a server can use it for ever: a task costs nothing once it has ended.
-/// [`wait`](Self::wait) needs the tracker to be [closed](Self::close), which refuses nothing: tasks can still be added, and are waited for.
-/// All clones are one tracker.
+/// Unlike a [`JoinSet`](crate::JoinSet) it keeps no results, so a server can use it for ever: a task costs nothing once
+/// it has ended. [`wait`](Self::wait) needs the tracker to be [closed](Self::close), which refuses nothing: tasks can
+/// still be added, and are waited for. All clones are one tracker.
 ///
 /// A graceful shutdown: tell all to stop, and give them some time.
 ///
@@ -81,7 +83,8 @@ impl Watching for Shared {
 
 impl Shared {
     fn word(&self) -> usize {
-        // Ordering: Acquire; pairs with the Release of `token_dropped`: what the tasks did happens before the wait ends.
+        // Ordering: Acquire; pairs with the Release of `token_dropped`: what the tasks did happens before the wait
+        // ends.
         self.word.load(Ordering::Acquire)
     }
 
@@ -89,8 +92,8 @@ impl Shared {
         self.word() == CLOSED
     }
 
-    /// Takes a step that makes the tracker closed and empty if the word is `last` before it: then a round begins in the same section. What the
-    /// word was.
+    /// Takes a step that makes the tracker closed and empty if the word is `last` before it: then a round begins in the
+    /// same section. What the word was.
     #[cold]
     fn may_end(&self, last: usize, step: impl FnOnce(&AtomicUsize) -> usize) -> usize {
         self.round.change(|round| {
@@ -103,7 +106,8 @@ impl Shared {
     }
 
     fn token_made(&self) {
-        // Ordering: Relaxed; who makes it has a token, or the tracker, and hands it on in some way that orders this before its end.
+        // Ordering: Relaxed; who makes it has a token, or the tracker, and hands it on in some way that orders this
+        // before its end.
         self.word.fetch_add(TOKEN, Ordering::Relaxed);
     }
 
@@ -113,7 +117,8 @@ impl Shared {
         let mut word = self.word.load(Ordering::Relaxed);
         while word != LAST {
             let without = word - TOKEN;
-            // Ordering: Release; hands over what the task did, to `word` and to who drops the last one. Relaxed on failure, which reads nothing else.
+            // Ordering: Release; hands over what the task did, to `word` and to who drops the last one. Relaxed on
+            // failure, which reads nothing else.
             let changed = self
                 .word
                 .compare_exchange_weak(word, without, Ordering::Release, Ordering::Relaxed);

@@ -21,13 +21,13 @@ static TABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, dro
 /// It is used only while the caller holds the task.
 #[inline]
 pub(super) unsafe fn lend(header: NonNull<Header>) -> ManuallyDrop<Waker> {
-    // SAFETY: the functions below are what `RawWaker` asks for: thread-safe, since they touch the lifecycle and hand over runnables,
-    // which are Send. It is not dropped, so it gives up no part that it does not have.
+    // SAFETY: the functions below are what `RawWaker` asks for: thread-safe, since they touch the lifecycle and hand
+    // over runnables, which are Send. It is not dropped, so it gives up no part that it does not have.
     ManuallyDrop::new(unsafe { Waker::from_raw(RawWaker::new(header.as_ptr().cast(), &TABLE)) })
 }
 
-/// Whether a waker is that of a task of this crate. To clone it is one addition: no code of a user's, no lock, no unwinding. So sections
-/// under a lock may.
+/// Whether a waker is that of a task of this crate. To clone it is one addition: no code of a user's, no lock, no
+/// unwinding. So sections under a lock may.
 #[inline]
 pub(crate) fn is_own_waker(waker: &Waker) -> bool {
     ptr::eq(waker.vtable(), &TABLE)
@@ -43,7 +43,8 @@ pub(crate) fn is_future_of(waker: &Waker, shared: &Shared) -> bool {
     meta_of(waker).is_some_and(|meta| ptr::eq(meta.scheduler(), shared) && !meta.has(THREAD))
 }
 
-/// The runtime whose task's future is polled by this waker, if it is one and goes on or ends yet. It takes a lock: for what happens rarely.
+/// The runtime whose task's future is polled by this waker, if it is one and goes on or ends yet. It takes a lock: for
+/// what happens rarely.
 pub(crate) fn runtime_of_future(waker: &Waker) -> Option<Arc<Shared>> {
     let meta = meta_of(waker).filter(|meta| !meta.has(THREAD))?;
     // Not by its pointer: the waker keeps the task, but not the runtime.

@@ -14,18 +14,22 @@ use super::suspend::Frame;
 use super::wait::suspends;
 use crate::reactor::poll_as_thread;
 
-/// A stream with std's [`Read`] and [`Write`], each call of which waits as [`.wait()`](super::Wait::wait) does: on a user-level thread, which is
-/// suspended, the worker runs others meanwhile.
+/// A stream with std's [`Read`] and [`Write`], each call of which waits as [`.wait()`](super::Wait::wait) does: on a
+/// user-level thread, which is suspended, the worker runs others meanwhile.
 ///
-/// So whatever reads or writes in blocking style runs on user-level threads unchanged: [`BufReader`](std::io::BufReader) and its lines,
-/// [`writeln!`], [`std::io::copy`], parsers, codecs, and protocols over TLS. Inside is whatever has the traits of futures-io: sockets, pipes, files, and what
-/// others put on top. `&TcpStream` and `&UnixStream` have them, too, so that threads may share a socket: one reads, another writes, or several do as it comes. An `Arc<TcpStream>` has not, since
-/// neither is ours: around the reference to what is inside, in each of the two threads.
+/// So whatever reads or writes in blocking style runs on user-level threads unchanged:
+/// [`BufReader`](std::io::BufReader) and its lines, [`writeln!`], [`std::io::copy`], parsers, codecs, and protocols
+/// over TLS. Inside is whatever has the traits of futures-io: sockets, pipes, files, and what others put on top.
+/// `&TcpStream` and `&UnixStream` have them, too, so that threads may share a socket: one reads, another writes, or
+/// several do as it comes. An `Arc<TcpStream>` has not, since neither is ours: around the reference to what is inside,
+/// in each of the two threads.
 ///
-/// A library that must wait for something else as well, say for a message, is given a type of one's own, whose `read` waits for either by
-/// [`select!`](crate::select!) and [`.wait()`](super::Wait::wait), and says `WouldBlock`: the example `websocket_chat`.
+/// A library that must wait for something else as well, say for a message, is given a type of one's own, whose `read`
+/// waits for either by [`select!`](crate::select!) and [`.wait()`](super::Wait::wait), and says `WouldBlock`: the
+/// example `websocket_chat`.
 ///
-/// Nothing is buffered. [`set_read_timeout`](Self::set_read_timeout) and [`set_write_timeout`](Self::set_write_timeout) are as those of std's sockets.
+/// Nothing is buffered. [`set_read_timeout`](Self::set_read_timeout) and [`set_write_timeout`](Self::set_write_timeout)
+/// are as those of std's sockets.
 ///
 /// ```
 /// use std::io::{BufRead as _, BufReader, Write as _};
@@ -53,9 +57,10 @@ use crate::reactor::poll_as_thread;
 /// ```
 ///
 /// # Unwinding
-/// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or writes then is waited for in place for about a second,
-/// whatever its limit, as by [`.wait()`](super::Wait::wait), and fails else, where that would end the process: a [`BufWriter`](std::io::BufWriter), which writes what it has when it is dropped,
-/// gives that up where there is no room for so long, and its worker is blocked. Flush before.
+/// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or
+/// writes then is waited for in place for about a second, whatever its limit, as by [`.wait()`](super::Wait::wait), and
+/// fails else, where that would end the process: a [`BufWriter`](std::io::BufWriter), which writes what it has when it
+/// is dropped, gives that up where there is no room for so long, and its worker is blocked. Flush before.
 ///
 /// # Panics
 /// Each call as [`Wait::wait`](super::Wait::wait), but for what is said above: in a task, above all.
@@ -76,12 +81,14 @@ impl<T> BlockingIo<T> {
         }
     }
 
-    /// How long a call that reads waits at most; by default, and with `None`, as long as it takes. One for which the time has passed has read nothing, and
-    /// fails with [`WouldBlock`](io::ErrorKind::WouldBlock), around an [`Elapsed`](crate::time::Elapsed): the kind that std's sockets have on Unix, by which
-    /// libraries know that they may go on later.
+    /// How long a call that reads waits at most; by default, and with `None`, as long as it takes. One for which the
+    /// time has passed has read nothing, and fails with [`WouldBlock`](io::ErrorKind::WouldBlock), around an
+    /// [`Elapsed`](crate::time::Elapsed): the kind that std's sockets have on Unix, by which libraries know that they
+    /// may go on later.
     ///
-    /// As with std's it is a limit of each call, and not of all that a message or `read_exact` takes: who sends a byte now and then is never too late. It is
-    /// this value's, and that of copies made later; the stream knows nothing of it.
+    /// As with std's it is a limit of each call, and not of all that a message or `read_exact` takes: who sends a byte
+    /// now and then is never too late. It is this value's, and that of copies made later; the stream knows nothing of
+    /// it.
     ///
     /// ```
     /// use std::io::{ErrorKind, Read as _};
@@ -107,8 +114,8 @@ impl<T> BlockingIo<T> {
         Ok(())
     }
 
-    /// How long a call that writes or flushes waits at most, as [`set_read_timeout`](Self::set_read_timeout) says. One for which the time has passed has
-    /// written nothing; how much `write_all` had written before isn't known.
+    /// How long a call that writes or flushes waits at most, as [`set_read_timeout`](Self::set_read_timeout) says. One
+    /// for which the time has passed has written nothing; how much `write_all` had written before isn't known.
     ///
     /// # Errors
     /// As there.
@@ -187,7 +194,8 @@ impl<T: AsyncSeek + Unpin> Seek for BlockingIo<T> {
     }
 }
 
-/// A limit that is one. What can be done at once isn't known without a wait: the runtime hears of events when it polls for them.
+/// A limit that is one. What can be done at once isn't known without a wait: the runtime hears of events when it polls
+/// for them.
 fn not_zero(limit: Option<Duration>) -> io::Result<Option<Duration>> {
     if limit == Some(Duration::ZERO) {
         let message = "a timeout must not be zero: `None` is for none";
@@ -223,8 +231,8 @@ fn wait<T>(
     }
 }
 
-/// The same where the thread can't be suspended: for about a second, and then it fails. std's own destructors write, and ignore an error, where a panic would
-/// end the process.
+/// The same where the thread can't be suspended: for about a second, and then it fails. std's own destructors write,
+/// and ignore an error, where a panic would end the process.
 fn wait_in_place<T>(operation: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let waited = Frame::with(|frame| {
         let frame = frame.expect("who would be suspended is a user-level thread");

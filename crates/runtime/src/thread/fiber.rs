@@ -5,8 +5,9 @@
 //! | fresh | the closure, and a stack that will be there | yes | anyone |
 //! | started | the coroutine on its stack | no (B) | its owner, which unwinds it |
 //!
-//! The first run takes the stack and makes the coroutine; the runner has set `BOUND` before (B a). What is on the stack need
-//! not be `Send`: it never leaves its OS thread. Nothing is published before `run` has returned to the worker's stack.
+//! The first run takes the stack and makes the coroutine; the runner has set `BOUND` before (B a). What is on the stack
+//! need not be `Send`: it never leaves its OS thread. Nothing is published before `run` has returned to the worker's
+//! stack.
 
 use std::mem::{self, ManuallyDrop, size_of};
 use std::ptr::{self, NonNull};
@@ -26,12 +27,12 @@ use crate::task::body::{self, Body, Outcome, is_aborted};
 use crate::task::cell::Turn;
 use crate::task::meta::{BOUND, READY, THREAD};
 
-/// The body of a user-level thread that runs a closure `F` to its result `T`. Once it has started it is dropped by `discard`, which unwinds what is
-/// suspended.
+/// The body of a user-level thread that runs a closure `F` to its result `T`. Once it has started it is dropped by
+/// `discard`, which unwinds what is suspended.
 #[repr(C)]
 pub(super) struct Fiber<F, T> {
-    /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch ahead
-    /// (`task::cell`).
+    /// How far its stack is used while it is suspended; null before. First, so that who queues it knows what to fetch
+    /// ahead (`task::cell`).
     stack_pointer: *const u8,
     state: State<F, T>,
 }
@@ -46,10 +47,10 @@ enum State<F, T> {
     Started(Started<T>),
 }
 
-// SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one
-// holds a coroutine whose stack may hold what is not: that is run and dropped by its owner's OS thread alone (B), and may
-// lie in memory that others free only when it has ended. Of its pointers the stack pointer is for prefetching only, the owner is compared only,
-// and the occupant's name, which belongs to the metadata of the same task, is handed to the kernel only.
+// SAFETY: a fresh fiber holds the closure, which is Send, and a reservation, which is. A started one holds a coroutine
+// whose stack may hold what is not: that is run and dropped by its owner's OS thread alone (B), and may lie in memory
+// that others free only when it has ended. Of its pointers the stack pointer is for prefetching only, the owner is
+// compared only, and the occupant's name, which belongs to the metadata of the same task, is handed to the kernel only.
 unsafe impl<F: Send, T: Send> Send for Fiber<F, T> {}
 
 impl<F: FnOnce() -> T, T> Fiber<F, T> {
@@ -79,11 +80,11 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
         // SAFETY: that of our task, whose flag is ours.
         unsafe { turn.roll_place() }.begins(context.id);
         let name = meta.extras().and_then(|extras| extras.name.as_deref());
-        // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing does; if it did all the
-        // same the stack would be lost, and the process end (`AbortOnUnwind` in `task::cell`).
+        // What would have to be dropped if something below unwound would have to lie in memory until then. Nothing
+        // does; if it did all the same the stack would be lost, and the process end (`AbortOnUnwind` in `task::cell`).
         let occupant = ManuallyDrop::new(Occupant::new(context.stacks.take(reservation), name));
-        // SAFETY: the metadata is that of our task, and what the closure borrows is there by the contract of `new`. The stack is new and lent here
-        // alone, and `Started` drops it after the coroutine.
+        // SAFETY: the metadata is that of our task, and what the closure borrows is there by the contract of `new`. The
+        // stack is new and lent here alone, and `Started` drops it after the coroutine.
         let coroutine = unsafe { begin(occupant.stack(), NonNull::from(meta), closure) };
         let started = State::Started(Started {
             coroutine,
@@ -116,8 +117,8 @@ impl<F, T> State<F, T> {
     }
 }
 
-// SAFETY: what the closure throws is caught on its own stack (`Frame::run`), all else by `end`, which writes `place`, last of all. A thread that is
-// pending has a waker in its frame (`Frame::enter_list`). It begins with `stack_pointer`.
+// SAFETY: what the closure throws is caught on its own stack (`Frame::run`), all else by `end`, which writes `place`,
+// last of all. A thread that is pending has a waker in its frame (`Frame::enter_list`). It begins with `stack_pointer`.
 unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
     type Output = thread::Result<T>;
     const FLAGS: u8 = THREAD;
@@ -137,7 +138,8 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
             unsafe { body::end(this, place, turn, Err(None)) };
             return true;
         };
-        // In one place for the first run and all others: a frame more between here and the switch would be left wrongly predicted.
+        // In one place for the first run and all others: a frame more between here and the switch would be left wrongly
+        // predicted.
         let waker;
         let input = if is_first {
             waker = turn.waker();
@@ -151,7 +153,8 @@ unsafe impl<F: FnOnce() -> T, T> Body for Fiber<F, T> {
                 false
             }
             CoroutineResult::Return(result) => {
-                // SAFETY: passed on; the reference is not used any more. The stack, of which nothing is in use any more, goes with it.
+                // SAFETY: passed on; the reference is not used any more. The stack, of which nothing is in use any
+                // more, goes with it.
                 unsafe { body::end(this, place, turn, Ok(result)) };
                 true
             }
@@ -189,12 +192,13 @@ impl<F: FnOnce() -> T, T> Fiber<F, T> {
 /// What runs on a stack.
 type Switched<T> = Coroutine<Input, Suspension, thread::Result<T>, Lent>;
 
-/// Closures up to this size are moved to the new stack as they are, bytes; corosensei takes 1024. Larger ones go by way of the heap,
-/// from the start: without optimizations a task's body is copied a dozen times on the worker's stack before it runs.
+/// Closures up to this size are moved to the new stack as they are, bytes; corosensei takes 1024. Larger ones go by way
+/// of the heap, from the start: without optimizations a task's body is copied a dozen times on the worker's stack
+/// before it runs.
 const CLOSURE_MAX: usize = 512;
 
-/// Whether a closure is moved as it is: what it needs on the new stack is its size, and the pointer beside it, rounded up to its alignment,
-/// which one without a size may have as well.
+/// Whether a closure is moved as it is: what it needs on the new stack is its size, and the pointer beside it, rounded
+/// up to its alignment, which one without a size may have as well.
 pub(super) const fn is_moved<F>() -> bool {
     size_of::<F>() <= CLOSURE_MAX && align_of::<F>() <= CLOSURE_MAX
 }
@@ -255,7 +259,8 @@ impl<T> Started<T> {
         if !self.entered.is_empty() {
             current::resume(mem::take(&mut *self.entered));
         }
-        // Each way by itself: in one, what it has come to lay in memory in between (22 instructions a yield, 28 a thread; callgrind).
+        // Each way by itself: in one, what it has come to lay in memory in between (22 instructions a yield, 28 a
+        // thread; callgrind).
         match self.coroutine.resume(input) {
             CoroutineResult::Yield(suspension) => {
                 self.leave_above(depth);
@@ -276,7 +281,8 @@ impl<T> Started<T> {
         }
     }
 
-    /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread. The calling thread's worker.
+    /// (B) Whatever else has gone wrong: a started stack is not touched on another OS thread. The calling thread's
+    /// worker.
     #[inline(always)]
     fn with_owner<R>(&self, f: impl FnOnce(&Context) -> R) -> R {
         Context::with(|context| {
@@ -292,8 +298,8 @@ impl<T> Started<T> {
         self.with_owner(|context| context.unwinding.get() || turn.is_aborted())
     }
 
-    /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things are: the
-    /// owner's list has a reference to its task until then. This is for whatever drops one all the same.
+    /// Drops what is on the stack, by unwinding it. No started thread is dropped otherwise than by its end as things
+    /// are: the owner's list has a reference to its task until then. This is for whatever drops one all the same.
     #[cold]
     fn unwind(&mut self, meta: &Meta) {
         self.with_owner(|_| ());

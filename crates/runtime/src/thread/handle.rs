@@ -123,8 +123,8 @@ impl fmt::Debug for ThreadId {
     }
 }
 
-/// The number of a user-level thread, which [`Handle::threads`](crate::Handle::threads) shows; for one of the operating system what
-/// std shows.
+/// The number of a user-level thread, which [`Handle::threads`](crate::Handle::threads) shows; for one of the operating
+/// system what std shows.
 impl fmt::Display for ThreadId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -216,8 +216,9 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// Asks a user-level thread to end; obtained from [`JoinHandle::abort_handle`], and of use when the thread has been detached or
-/// somebody else joins it. While it exists the memory of the thread's task, some hundred bytes, is kept; its stack is not.
+/// Asks a user-level thread to end; obtained from [`JoinHandle::abort_handle`], and of use when the thread has been
+/// detached or somebody else joins it. While it exists the memory of the thread's task, some hundred bytes, is kept;
+/// its stack is not.
 #[derive(Clone)]
 pub struct AbortHandle {
     thread: Thread,
@@ -226,15 +227,15 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Asks the thread to end: it unwinds, quietly, from the call in which it waits, or the next in which it does, as at the
-    /// [end of its runtime](super#panics-and-the-end-of-the-runtime). One that has not begun does not begin. Does nothing if the thread
-    /// has ended.
+    /// Asks the thread to end: it unwinds, quietly, from the call in which it waits, or the next in which it does, as
+    /// at the [end of its runtime](super#panics-and-the-end-of-the-runtime). One that has not begun does not begin.
+    /// Does nothing if the thread has ended.
     ///
-    /// Whoever joins it gets an error with [`is_cancelled`](JoinError::is_cancelled), unless it ends by itself first. A lock of
-    /// [`thread::sync`](super::sync) that it holds is poisoned, as by a panic. A thread that waits for those of its own
-    /// [`scope`](super::scope()) unwinds when they have ended, which abort does not ask of them. Code that never waits is not interrupted,
-    /// nor what blocks the worker in [`block_in_place`](crate::task::block_in_place). A thread that has not begun ends by its closure's destructor: should that
-    /// panic, whoever joins it gets the panic.
+    /// Whoever joins it gets an error with [`is_cancelled`](JoinError::is_cancelled), unless it ends by itself first. A
+    /// lock of [`thread::sync`](super::sync) that it holds is poisoned, as by a panic. A thread that waits for those of
+    /// its own [`scope`](super::scope()) unwinds when they have ended, which abort does not ask of them. Code that
+    /// never waits is not interrupted, nor what blocks the worker in [`block_in_place`](crate::task::block_in_place). A
+    /// thread that has not begun ends by its closure's destructor: should that panic, whoever joins it gets the panic.
     pub fn abort(&self) {
         self.task.abort_thread(&self.waker);
     }

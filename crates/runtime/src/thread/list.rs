@@ -47,7 +47,8 @@ pub enum ThreadState {
     },
 }
 
-/// What a suspended thread waits for. Addresses are those of the objects, to be compared with one another and with `{:p}`.
+/// What a suspended thread waits for. Addresses are those of the objects, to be compared with one another and with
+/// `{:p}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitsFor {
@@ -61,8 +62,8 @@ pub enum WaitsFor {
     Condvar(usize),
     /// The [`Barrier`](super::sync::Barrier) at this address.
     Barrier(usize),
-    /// A message, or room for one, in a channel of [`mpsc`](super::sync::mpsc), or of [`mpmc`](crate::sync::mpmc) by its blocking
-    /// methods; the same address for all of its ends.
+    /// A message, or room for one, in a channel of [`mpsc`](super::sync::mpsc), or of [`mpmc`](crate::sync::mpmc) by
+    /// its blocking methods; the same address for all of its ends.
     Channel(usize),
     /// The end of this thread.
     Thread(ThreadId),
@@ -73,8 +74,8 @@ pub enum WaitsFor {
 }
 
 impl Handle {
-    /// Every user-level thread of the runtime that has not ended, in the order of their ids: which is about that in which they were
-    /// spawned.
+    /// Every user-level thread of the runtime that has not ended, in the order of their ids: which is about that in
+    /// which they were spawned.
     ///
     /// ```
     /// use quadrille::thread::{self, ThreadInfo, sync::mpsc};
@@ -104,17 +105,19 @@ impl Handle {
     ///
     /// # What it tells
     ///
-    /// A thread that was spawned before the call and has not ended after it is in the list, once. Its state is that of some moment of
-    /// the call, and of each thread of another one: of two that wait for each other in turn, both may seem to wait. What is not told of
-    /// one moment: a state and the object or the type that is waited for may be of two successive waits; a thread that was woken may
-    /// still seem suspended, and one that is about to run ready; and the name of a thread that has ended meanwhile is gone.
+    /// A thread that was spawned before the call and has not ended after it is in the list, once. Its state is that of
+    /// some moment of the call, and of each thread of another one: of two that wait for each other in turn, both may
+    /// seem to wait. What is not told of one moment: a state and the object or the type that is waited for may be of
+    /// two successive waits; a thread that was woken may still seem suspended, and one that is about to run ready; and
+    /// the name of a thread that has ended meanwhile is gone.
     ///
     /// # Cost
     ///
-    /// To the threads, a few stores into their own memory whenever they are suspended. The caller reads a line of the memory of every user-level thread of
-    /// the process, and of what is kept for the next ones, and a line or two of each thread's stack, most likely not in its cache. For each 1,024 of the
-    /// first it holds a lock. Whoever takes memory of a thread from the allocator meanwhile, or gives it back, waits for that: a spawn, an end, or a
-    /// worker that tidies up, none of which need to as long as what is kept is enough.
+    /// To the threads, a few stores into their own memory whenever they are suspended. The caller reads a line of the
+    /// memory of every user-level thread of the process, and of what is kept for the next ones, and a line or two of
+    /// each thread's stack, most likely not in its cache. For each 1,024 of the first it holds a lock. Whoever takes
+    /// memory of a thread from the allocator meanwhile, or gives it back, waits for that: a spawn, an end, or a worker
+    /// that tidies up, none of which need to as long as what is kept is enough.
     #[must_use]
     pub fn threads(&self) -> Vec<ThreadInfo> {
         all(&self.shared)

@@ -10,8 +10,8 @@ use super::suspend::Frame;
 use crate::panics::quietly;
 use crate::sched::context::may_block;
 
-/// Declares variables of which every thread has its own, like [`std::thread_local!`], by which a user-level thread means its own and
-/// not its worker's.
+/// Declares variables of which every thread has its own, like [`std::thread_local!`], by which a user-level thread
+/// means its own and not its worker's.
 ///
 /// ```
 /// use std::cell::{Cell, RefCell};
@@ -58,8 +58,8 @@ macro_rules! thread_local {
 
 /// A variable of which every thread has its own, declared by [`thread_local!`](crate::thread_local!).
 ///
-/// A value is made on its thread when it is first used, and dropped there when the thread ends, later ones first. On an ordinary
-/// thread of the operating system it is that thread's. A task has none.
+/// A value is made on its thread when it is first used, and dropped there when the thread ends, later ones first. On an
+/// ordinary thread of the operating system it is that thread's. A task has none.
 pub struct LocalKey<T: 'static> {
     init: fn() -> T,
 }
@@ -100,7 +100,8 @@ impl<T: 'static> LocalKey<T> {
         })
     }
 
-    /// Makes the calling thread's value of `new`, as std's `set` without its initialiser; gives `new` back where there is a value.
+    /// Makes the calling thread's value of `new`, as std's `set` without its initialiser; gives `new` back where there
+    /// is a value.
     #[track_caller]
     fn start_with<V>(&'static self, new: V, wrap: impl FnOnce(V) -> T) -> Result<(), V> {
         let new = Cell::new(Some(new));
@@ -270,8 +271,8 @@ impl Locals {
             Some(found) => found?,
             None => self.make(key, init)?,
         };
-        // SAFETY: the value lies in a box that is dropped by `end` alone, when what the thread runs has ended, `f` with it. It is
-        // lent out shared only, and a destructor that `end` calls does not find it any more.
+        // SAFETY: the value lies in a box that is dropped by `end` alone, when what the thread runs has ended, `f` with
+        // it. It is lent out shared only, and a destructor that `end` calls does not find it any more.
         Ok(f(unsafe { &*value }))
     }
 

@@ -1,8 +1,8 @@
 //! User-level threads: the comfort of `std::thread` at about a task's price.
 //!
-//! A thread is written in blocking style: it calls functions, borrows from its own stack, and waits wherever it likes. While it
-//! waits, its worker runs others; a million threads may wait. The functions and types here have the names and meanings of those in
-//! [`std::thread`].
+//! A thread is written in blocking style: it calls functions, borrows from its own stack, and waits wherever it likes.
+//! While it waits, its worker runs others; a million threads may wait. The functions and types here have the names and
+//! meanings of those in [`std::thread`].
 //!
 //! ```
 //! use quadrille::thread;
@@ -26,61 +26,71 @@
 //!
 //! # Threads and tasks
 //!
-//! A thread is a task whose body has a stack of its own: same scheduler, same counters, same ids. A thread waits for any future
-//! with [`.wait()`](Wait::wait), so all that tasks can wait for, threads can: channels, locks, timers, sockets, and tasks. A task
-//! awaits a thread's [`JoinHandle`]. Of [`mpmc`](crate::sync::mpmc) a thread best uses
-//! [`send_blocking`](crate::sync::mpmc::Sender::send_blocking) and [`recv_blocking`](crate::sync::mpmc::Receiver::recv_blocking), which
-//! suspend it as well, and copy the message less often. [`BlockingIo`] gives sockets and files std's `Read` and `Write`.
+//! A thread is a task whose body has a stack of its own: same scheduler, same counters, same ids. A thread waits for
+//! any future with [`.wait()`](Wait::wait), so all that tasks can wait for, threads can: channels, locks, timers,
+//! sockets, and tasks. A task awaits a thread's [`JoinHandle`]. Of [`mpmc`](crate::sync::mpmc) a thread best uses
+//! [`send_blocking`](crate::sync::mpmc::Sender::send_blocking) and
+//! [`recv_blocking`](crate::sync::mpmc::Receiver::recv_blocking), which suspend it as well, and copy the message less
+//! often. [`BlockingIo`] gives sockets and files std's `Read` and `Write`.
 //!
 //! # Where a thread runs
 //!
-//! Until it first runs, a thread is placed and stolen like any task. From then on it is *bound* to the worker that ran it, and so
-//! to one thread of the operating system: a compiler may assume that code does not change that between two lines. Placement at
-//! spawn therefore matters, and is the scheduler's. What follows:
+//! Until it first runs, a thread is placed and stolen like any task. From then on it is *bound* to the worker that ran
+//! it, and so to one thread of the operating system: a compiler may assume that code does not change that between two
+//! lines. Placement at spawn therefore matters, and is the scheduler's. What follows:
 //!
 //! - A thread need not be `Send` inside: only the closure and its result cross over.
-//! - **A thread that computes for long without waiting, or a task that does, holds up the bound threads of its worker**: nobody else
-//!   may run them. [`yield_now`] lets them go on. Bound threads and tasks of a worker take turns.
-//! - A call that blocks the operating system's thread (`std::thread::sleep`, a contended `std::sync::Mutex`, a read from a
-//!   file or a pipe) blocks the worker and all threads that are bound to it. A lock of std's that is held across a wait can
-//!   deadlock for the same reason. Use [`thread::sync`](self::sync), which has std's locks and channels, or [`sync`](crate::sync),
-//!   [`net`](crate::net), [`sleep`], [`spawn_blocking`](crate::spawn_blocking); or [`block_in_place`](crate::task::block_in_place),
-//!   which at least lets others run what is not bound to the worker.
-//! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks that it runs,
-//!   share it. It stays at the same address across a wait, but others may have changed it meanwhile. A variable of the thread's own
-//!   is declared by [`quadrille::thread_local!`](crate::thread_local!). **The initialiser of such a variable of std's must not wait**, if its type
-//!   has a destructor: another thread of the worker could initialise it meanwhile, and std, which knows one thread, then drops a value that is still lent.
-//!   Nor may what a library calls while it keeps a pointer to its caller's stack in such a variable, as the crate `scoped-tls` does.
-//! - `std::thread::current()` is the worker's thread, and what it names in the message of a panic; [`current`] is the user-level one.
+//! - **A thread that computes for long without waiting, or a task that does, holds up the bound threads of its
+//!   worker**: nobody else may run them. [`yield_now`] lets them go on. Bound threads and tasks of a worker take turns.
+//! - A call that blocks the operating system's thread (`std::thread::sleep`, a contended `std::sync::Mutex`, a read
+//!   from a file or a pipe) blocks the worker and all threads that are bound to it. A lock of std's that is held across
+//!   a wait can deadlock for the same reason. Use [`thread::sync`](self::sync), which has std's locks and channels, or
+//!   [`sync`](crate::sync), [`net`](crate::net), [`sleep`], [`spawn_blocking`](crate::spawn_blocking); or
+//!   [`block_in_place`](crate::task::block_in_place), which at least lets others run what is not bound to the worker.
+//! - [`std::thread_local!`] is the worker's, not the thread's: all threads that are bound to a worker, and all tasks
+//!   that it runs, share it. It stays at the same address across a wait, but others may have changed it meanwhile. A
+//!   variable of the thread's own is declared by [`quadrille::thread_local!`](crate::thread_local!). **The initialiser
+//!   of such a variable of std's must not wait**, if its type has a destructor: another thread of the worker could
+//!   initialise it meanwhile, and std, which knows one thread, then drops a value that is still lent. Nor may what a
+//!   library calls while it keeps a pointer to its caller's stack in such a variable, as the crate `scoped-tls` does.
+//! - `std::thread::current()` is the worker's thread, and what it names in the message of a panic; [`current`] is the
+//!   user-level one.
 //!
 //! # Stacks
 //!
 //! 256 KiB by default ([`Builder::stack_size`]; of all threads of a runtime
-//! [`user_thread_stack_size`](crate::Builder::user_thread_stack_size)), of which only what is touched is memory: a thread that sleeps takes some 4.6 kB in all. A
-//! stack is taken when the thread first runs, and used again when it has ended. Sizes are rounded up to powers of two from 16 KiB to 1 GiB.
-//! Deep recursion and large arrays belong on the heap or on a larger stack. So does a library whose limit of depth is made for the 2 MiB of std's threads: built without
-//! optimizations, `serde_json` with its 128 levels takes nearly all of a default stack. A size of 1 MiB costs no more memory, unless it is touched.
+//! [`user_thread_stack_size`](crate::Builder::user_thread_stack_size)), of which only what is touched is memory: a
+//! thread that sleeps takes some 4.6 kB in all. A stack is taken when the thread first runs, and used again when it has
+//! ended. Sizes are rounded up to powers of two from 16 KiB to 1 GiB. Deep recursion and large arrays belong on the
+//! heap or on a larger stack. So does a library whose limit of depth is made for the 2 MiB of std's threads: built
+//! without optimizations, `serde_json` with its 128 levels takes nearly all of a default stack. A size of 1 MiB costs
+//! no more memory, unless it is touched.
 //!
-//! Each stack ends in a guard: to run into it is reported with the thread's name and the size of its stack, and aborts the process, as std
-//! does. There is no setting without guards. On Linux 6.13 and later they are marks in the page table and cost no mappings. Before, each
-//! takes two of the mappings that `vm.max_map_count` allows a process (65,530 by default, which is enough for some 28,000 threads):
-//! [`Builder::spawn`] then fails with an error that names it, rather than some unrelated allocation later.
+//! Each stack ends in a guard: to run into it is reported with the thread's name and the size of its stack, and aborts
+//! the process, as std does. There is no setting without guards. On Linux 6.13 and later they are marks in the page
+//! table and cost no mappings. Before, each takes two of the mappings that `vm.max_map_count` allows a process (65,530
+//! by default, which is enough for some 28,000 threads): [`Builder::spawn`] then fails with an error that names it,
+//! rather than some unrelated allocation later.
 //!
 //! # Tools
 //!
-//! - `RUST_BACKTRACE=1` and gdb's `backtrace` show a thread's frames down to the worker that runs it (gdb: `break rust_panic`). A thread that
-//!   waits is on no OS thread's stack; [`Handle::threads`](crate::Handle::threads) lists them all, with name, state, and what each waits for.
-//! - valgrind knows the stacks. AddressSanitizer follows the switches; it needs a nightly compiler (`-Zsanitizer=address`).
+//! - `RUST_BACKTRACE=1` and gdb's `backtrace` show a thread's frames down to the worker that runs it (gdb:
+//!   `break rust_panic`). A thread that waits is on no OS thread's stack; [`Handle::threads`](crate::Handle::threads)
+//!   lists them all, with name, state, and what each waits for.
+//! - valgrind knows the stacks. AddressSanitizer follows the switches; it needs a nightly compiler
+//!   (`-Zsanitizer=address`).
 //!
 //! # Panics and the end of the runtime
 //!
-//! A panic ends the thread and reaches whoever joins it. The hook that reports it names the worker; what the thread is called,
-//! [`current`]`().name()` says to a hook of one's own. [`JoinHandle::abort`] asks a single thread to end. When the runtime shuts down, threads that have not started are dropped;
-//! those that wait are unwound, on their own worker: from the call that waits, as if it had panicked, but quietly. Their destructors
-//! run; what they wait for must come soon, and not by what needs the same worker (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and waits again is unwound
-//! again; one that does so for ever keeps its runtime from ending. Joiners get an error with
-//! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't unwind: it ends there.
-//! A destructor that panics meanwhile ends the program, too, as in a thread of std's that panics.
+//! A panic ends the thread and reaches whoever joins it. The hook that reports it names the worker; what the thread is
+//! called, [`current`]`().name()` says to a hook of one's own. [`JoinHandle::abort`] asks a single thread to end. When
+//! the runtime shuts down, threads that have not started are dropped; those that wait are unwound, on their own worker:
+//! from the call that waits, as if it had panicked, but quietly. Their destructors run; what they wait for must come
+//! soon, and not by what needs the same worker (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and
+//! waits again is unwound again; one that does so for ever keeps its runtime from ending. Joiners get an error with
+//! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't
+//! unwind: it ends there. A destructor that panics meanwhile ends the program, too, as in a thread of std's that
+//! panics.
 //!
 //! # Which there are
 //!
@@ -88,9 +98,9 @@
 //!
 //! # On other threads
 //!
-//! On an ordinary thread of the operating system these functions do what std's do: [`sleep`], [`park`] and [`yield_now`] block
-//! it or yield its processor, and [`current`] names it; only [`sleep`] goes by a clock that a test has paused. In a task, which has no stack to be suspended, what would wait
-//! panics.
+//! On an ordinary thread of the operating system these functions do what std's do: [`sleep`], [`park`] and
+//! [`yield_now`] block it or yield its processor, and [`current`] names it; only [`sleep`] goes by a clock that a test
+//! has paused. In a task, which has no stack to be suspended, what would wait panics.
 
 // | file | has |
 // |---|---|
@@ -105,8 +115,9 @@
 // | `sync` | locks and channels, with std's names |
 // | `stack` | the memory |
 //
-// Which stack am I on: `Frame::with` and `Frame::current` say. Code of the scheduler may be called on either, wakes and spawns above all, so it
-// stays shallow. It knows nothing of stacks: for it a thread is a task with the flag `BOUND` (theorem B of `sched`).
+// Which stack am I on: `Frame::with` and `Frame::current` say. Code of the scheduler may be called on either, wakes and
+// spawns above all, so it stays shallow. It knows nothing of stacks: for it a thread is a task with the flag `BOUND`
+// (theorem B of `sched`).
 
 mod blocking_io;
 mod fiber;
@@ -169,9 +180,10 @@ pub fn current() -> Thread {
 
 /// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
 ///
-/// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives way with
-/// [`task::yield_now`](crate::task::yield_now). A destructor of a thread that panics or is unwound, which calls it until a thread of the same
-/// worker has done something, or where no other worker is free any task, calls it for ever.
+/// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives
+/// way with [`task::yield_now`](crate::task::yield_now). A destructor of a thread that panics or is unwound, which
+/// calls it until a thread of the same worker has done something, or where no other worker is free any task, calls it
+/// for ever.
 #[track_caller]
 #[inline]
 pub fn yield_now() {
@@ -182,8 +194,9 @@ pub fn yield_now() {
     }
 }
 
-/// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with [`std::thread::sleep`]; but where a test has
-/// [paused](time::pause) the clock of the current runtime it goes by that, too.
+/// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with
+/// [`std::thread::sleep`]; but where a test has [paused](time::pause) the clock of the current runtime it goes by that,
+/// too.
 ///
 /// # Panics
 /// As [`Wait::wait`], and on a user-level thread as [`time::sleep`].

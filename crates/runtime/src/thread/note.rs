@@ -1,9 +1,10 @@
 //! Notes: what a suspended thread waits for, for whoever makes a list of threads.
 //!
-//! A note is part of a thread's [`Frame`](super::suspend::Frame), on its own stack: the thread writes it by relaxed stores before and
-//! after it is suspended, and nobody else does. From its first suspension to its end a thread is also on the [`Notes`] of its worker,
-//! under a lock that a thread takes twice in its life, and that a reader holds for a few notes at a time. So while a reader has the
-//! lock, the threads whose notes it finds there can't leave their stacks (theorem B: only they themselves take them off).
+//! A note is part of a thread's [`Frame`](super::suspend::Frame), on its own stack: the thread writes it by relaxed
+//! stores before and after it is suspended, and nobody else does. From its first suspension to its end a thread is also
+//! on the [`Notes`] of its worker, under a lock that a thread takes twice in its life, and that a reader holds for a
+//! few notes at a time. So while a reader has the lock, the threads whose notes it finds there can't leave their stacks
+//! (theorem B: only they themselves take them off).
 
 use std::ptr::{self, NonNull};
 
@@ -174,7 +175,8 @@ pub(crate) struct Notes(Lock<Vec<Option<Entry>>>);
 #[derive(Clone, Copy, Debug)]
 struct Entry(NonNull<Note>);
 
-// SAFETY: a `Note` is read and written through atomics, and its metadata is Sync. That it is there is `insert`'s contract.
+// SAFETY: a `Note` is read and written through atomics, and its metadata is Sync. That it is there is `insert`'s
+// contract.
 unsafe impl Send for Entry {}
 
 impl Notes {

@@ -14,7 +14,8 @@ use crate::stress::Mutex;
 
 /// What `unpark` and `park` of a user-level thread agree on.
 ///
-/// A park ends if the token is posted before or during it, and sees what was done before that; a wait that is given up leaves it.
+/// A park ends if the token is posted before or during it, and sees what was done before that; a wait that is given up
+/// leaves it.
 #[derive(Debug)]
 pub(super) struct Token {
     posted: AtomicBool,
@@ -38,8 +39,8 @@ impl Token {
         if self.posted.swap(true, Ordering::Release) {
             return;
         }
-        // The lock decides between the two: the thread has stored its waker before, and it is here; or it locks later, and sees
-        // the token when it looks again.
+        // The lock decides between the two: the thread has stored its waker before, and it is here; or it locks later,
+        // and sees the token when it looks again.
         let parked = self.parked().take();
         if let Some(waker) = parked {
             waker.wake();
@@ -84,11 +85,11 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// Waits until [`Thread::unpark`](super::Thread::unpark) is called for the calling thread, or returns at once if it was called
-/// since the last park; now and then after a turn of others, by the [budget](crate::coop).
+/// Waits until [`Thread::unpark`](super::Thread::unpark) is called for the calling thread, or returns at once if it was
+/// called since the last park; now and then after a turn of others, by the [budget](crate::coop).
 ///
-/// A user-level thread is suspended, an ordinary one blocked by [`std::thread::park`]. It may return without a reason on an
-/// ordinary thread.
+/// A user-level thread is suspended, an ordinary one blocked by [`std::thread::park`]. It may return without a reason
+/// on an ordinary thread.
 ///
 /// # Panics
 /// As [`Wait::wait`](super::Wait::wait).
@@ -114,7 +115,8 @@ pub fn park() {
     }
 }
 
-/// The same, but no longer than `limit`: of an ordinary thread in real time, also where a test has [paused](crate::time::pause) the clock.
+/// The same, but no longer than `limit`: of an ordinary thread in real time, also where a test has
+/// [paused](crate::time::pause) the clock.
 ///
 /// # Panics
 /// As [`park`], and on a user-level thread as [`time::sleep`](crate::time::sleep).

@@ -4,7 +4,8 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-/// A `Vec` of which to drop an empty one is to look at a word: what is done for any other is not part of whoever drops it.
+/// A `Vec` of which to drop an empty one is to look at a word: what is done for any other is not part of whoever drops
+/// it.
 pub(super) struct Rarely<T>(ManuallyDrop<Vec<T>>);
 
 impl<T> Rarely<T> {

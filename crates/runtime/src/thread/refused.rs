@@ -1,5 +1,5 @@
-//! What the compiler refuses; compiled by `cargo test --doc` alone. Each refusal differs in little from something that compiles.
-//! Where it is the order of lifetimes that is wrong, the compiler's error has no number.
+//! What the compiler refuses; compiled by `cargo test --doc` alone. Each refusal differs in little from something that
+//! compiles. Where it is the order of lifetimes that is wrong, the compiler's error has no number.
 //!
 //! Closures and results cross over to another OS thread; what is made inside need not.
 //!
@@ -197,7 +197,8 @@
 //! shared(quadrille::thread::sync::Mutex::new(std::cell::Cell::new(1)).lock().unwrap());
 //! ```
 //!
-//! Nor of a value that can't be sent: who sees a guard may come to the mutex, and have the value when the guard is gone.
+//! Nor of a value that can't be sent: who sees a guard may come to the mutex, and have the value when the guard is
+//! gone.
 //!
 //! ```compile_fail,E0277
 //! fn shared(_: impl Sync) {}
@@ -205,7 +206,8 @@
 //! shared(quadrille::sync::Mutex::new(inside.lock().unwrap()).try_lock().unwrap());
 //! ```
 //!
-//! An owned guard of a part keeps the lock, and not what a closure has brought along from elsewhere, of which its type says nothing once the next part is chosen:
+//! An owned guard of a part keeps the lock, and not what a closure has brought along from elsewhere, of which its type
+//! says nothing once the next part is chosen:
 //!
 //! ```
 //! use quadrille::sync::{OwnedRwLockReadGuard as Guard, RwLock};

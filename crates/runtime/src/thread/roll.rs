@@ -1,25 +1,28 @@
 //! The roll: which user-level threads there are.
 //!
-//! Each says so in a *place*, 32 bytes before the header of its task: who it is, from when it is spawned, and who has begun to run it, until
-//! it has ended, or, if it never began, its closure was dropped. Who spawns it and who runs it write its header anyway, and so have the place, or the line
-//! before, in their caches. A list apart from the threads takes a line from one to the other and back for each of them (DESIGN.md, "What does a switch
-//! between threads cost").
+//! Each says so in a *place*, 32 bytes before the header of its task: who it is, from when it is spawned, and who has
+//! begun to run it, until it has ended, or, if it never began, its closure was dropped. Who spawns it and who runs it
+//! write its header anyway, and so have the place, or the line before, in their caches. A list apart from the threads
+//! takes a line from one to the other and back for each of them (DESIGN.md, "What does a switch between threads cost").
 //!
-//! Memory that has places is known to the *register* from when it comes from the allocator until it goes back there, whosever it is meanwhile
-//! (`task::cell::spare` keeps it for the next thread). Whoever makes a list looks at all of it, 1,024 places at a time, under the register's lock, so
-//! that none goes away meanwhile. Threads don't take that lock, but for those whose memory comes from the allocator or goes back: beyond what is kept, when that is
-//! trimmed, when an OS thread ends, and always where it is more than 1 KiB or aligned to more than 16 bytes.
+//! Memory that has places is known to the *register* from when it comes from the allocator until it goes back there,
+//! whosever it is meanwhile (`task::cell::spare` keeps it for the next thread). Whoever makes a list looks at all of
+//! it, 1,024 places at a time, under the register's lock, so that none goes away meanwhile. Threads don't take that
+//! lock, but for those whose memory comes from the allocator or goes back: beyond what is kept, when that is trimmed,
+//! when an OS thread ends, and always where it is more than 1 KiB or aligned to more than 16 bytes.
 //!
 //! # Theorem R: a place is read whole
 //!
-//! *A reader that sees the same id before and after it has read owner and scheduler has read those of that thread.* Who takes over a place
-//! has it from the one before by way of the memory it is in. The steps are (a) `id` = 0, by the one before, (b) `owner` = nobody and `scheduler`,
-//! (c) `id`, and (d) `owner`. All but (a) are Release, all loads of the reader but the last one Acquire. (a) happens before (b) by the
-//! way that the memory takes, and needs to hand over nothing itself: who sees a free place uses nothing of it. A reader that meets
-//! the owner or the scheduler of a later thread has therefore (a) behind it, and its second look finds another id than its first.
+//! *A reader that sees the same id before and after it has read owner and scheduler has read those of that thread.* Who
+//! takes over a place has it from the one before by way of the memory it is in. The steps are (a) `id` = 0, by the one
+//! before, (b) `owner` = nobody and `scheduler`, (c) `id`, and (d) `owner`. All but (a) are Release, all loads of the
+//! reader but the last one Acquire. (a) happens before (b) by the way that the memory takes, and needs to hand over
+//! nothing itself: who sees a free place uses nothing of it. A reader that meets the owner or the scheduler of a later
+//! thread has therefore (a) behind it, and its second look finds another id than its first.
 //!
-//! *A scheduler's address is that of no other one's threads.* A thread leaves when its body is dropped, before its scheduler goes (rule 4 of
-//! `task`). So (a) of every thread of a scheduler happens before another one has its address, and before whoever has that one reads.
+//! *A scheduler's address is that of no other one's threads.* A thread leaves when its body is dropped, before its
+//! scheduler goes (rule 4 of `task`). So (a) of every thread of a scheduler happens before another one has its address,
+//! and before whoever has that one reads.
 //!
 //! Names are kept apart, by id, under locks that only threads with a name take.
 
@@ -103,14 +106,15 @@ impl Place {
     }
 }
 
-/// All places of the process. A number is a place's as long as it is there. Room for as many as there ever were at a time stays.
+/// All places of the process. A number is a place's as long as it is there. Room for as many as there ever were at a
+/// time stays.
 struct Register {
     places: Vec<Option<Known>>,
     free: Vec<u32>,
 }
 
-/// A place that is registered, by the complement of its address, at which there is nothing: what looks for lost memory would take the address for a
-/// reference to the thread.
+/// A place that is registered, by the complement of its address, at which there is nothing: what looks for lost memory
+/// would take the address for a reference to the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known(*mut Place);
 
@@ -124,8 +128,8 @@ impl Known {
     }
 }
 
-// SAFETY: a `Place` is read and written through atomics, but for its number, which is the register's; it is struck off under the register's lock before
-// its memory goes.
+// SAFETY: a `Place` is read and written through atomics, but for its number, which is the register's; it is struck off
+// under the register's lock before its memory goes.
 unsafe impl Send for Register {}
 
 static REGISTER: StaticMutex<Register> = StaticMutex::new(Register {
@@ -365,8 +369,8 @@ mod loom {
 
     use super::*;
 
-    /// In one place three threads after one another, the first of which has begun, and the second is another scheduler's. A reader never sees one
-    /// with the owner of another, nor the first with none, nor the second.
+    /// In one place three threads after one another, the first of which has begun, and the second is another
+    /// scheduler's. A reader never sees one with the owner of another, nor the first with none, nor the second.
     #[test]
     fn r_a_place_is_read_whole() {
         ::loom::model(|| {

@@ -40,11 +40,11 @@ where
 const NO_STACK: &str = "no memory for the stack of a user-level thread";
 
 impl Handle {
-    /// Spawns a user-level thread that runs `f`. It starts at once, whether or not the handle is joined; dropping the handle
-    /// detaches it.
+    /// Spawns a user-level thread that runs `f`. It starts at once, whether or not the handle is joined; dropping the
+    /// handle detaches it.
     ///
-    /// It is placed like a task, and bound to the worker that runs it first. On a runtime that has shut down `f` is dropped, and
-    /// the handle says so. Name and size of the stack: [`Builder`].
+    /// It is placed like a task, and bound to the worker that runs it first. On a runtime that has shut down `f` is
+    /// dropped, and the handle says so. Name and size of the stack: [`Builder`].
     ///
     /// # Panics
     /// If there is no memory for its stack: [`Builder::spawn_on`] gives that as an error.
@@ -108,17 +108,19 @@ impl Builder {
     }
 
     /// Size of the thread's stack in bytes, rounded up to a power of two; default that of the runtime
-    /// ([`user_thread_stack_size`](crate::Builder::user_thread_stack_size)), 256 KiB (262144). Memory is used only as far as the stack is.
-    /// What the closure and its result need is added if they are large. Results of tens of kilobytes are better boxed: built without
-    /// optimizations, a task with one of 50 kB overflows the 2 MiB of its worker's own stack. So are futures of tens of kilobytes that the thread spawns or waits
-    /// for: without optimizations each call on their way to where they stay has a copy on its stack, and to spawn one of 20 kB overflows 256 KiB. `spawn(Box::pin(future))`.
+    /// ([`user_thread_stack_size`](crate::Builder::user_thread_stack_size)), 256 KiB (262144). Memory is used only as
+    /// far as the stack is. What the closure and its result need is added if they are large. Results of tens of
+    /// kilobytes are better boxed: built without optimizations, a task with one of 50 kB overflows the 2 MiB of its
+    /// worker's own stack. So are futures of tens of kilobytes that the thread spawns or waits for: without
+    /// optimizations each call on their way to where they stay has a copy on its stack, and to spawn one of 20 kB
+    /// overflows 256 KiB. `spawn(Box::pin(future))`.
     pub fn stack_size(mut self, size: usize) -> Self {
         self.stack_size = Some(size);
         self
     }
 
-    /// Makes it a thread of `group`: of the same coupling set as the group's tasks, with what the group says about locality and
-    /// footprint. By default it belongs to the set of whoever spawns it.
+    /// Makes it a thread of `group`: of the same coupling set as the group's tasks, with what the group says about
+    /// locality and footprint. By default it belongs to the set of whoever spawns it.
     ///
     /// ```
     /// use quadrille::{TaskGroup, thread};
@@ -140,8 +142,8 @@ impl Builder {
     /// Spawns a thread on the current runtime.
     ///
     /// # Errors
-    /// If there is no stack for it: `OutOfMemory` if the system gives no memory, or, where guard pages take mappings, no more of them
-    /// (`vm.max_map_count`, which the error names); `InvalidInput` if it would be larger than 1 GiB.
+    /// If there is no stack for it: `OutOfMemory` if the system gives no memory, or, where guard pages take mappings,
+    /// no more of them (`vm.max_map_count`, which the error names); `InvalidInput` if it would be larger than 1 GiB.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -166,7 +168,8 @@ impl Builder {
         self.spawn_in(&handle.shared, f)
     }
 
-    // By reference, as what follows: a builder is copied in other pieces than it was just written in, which waits for the cache.
+    // By reference, as what follows: a builder is copied in other pieces than it was just written in, which waits for
+    // the cache.
     fn spawn_in<F, T>(&mut self, shared: &Arc<Shared>, f: F) -> io::Result<JoinHandle<T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -219,8 +222,8 @@ impl Builder {
         with_current(|shared| {
             let reservation = self.reserve::<F, T>(shared)?;
             let (set, member) = self.enter_group(shared).unzip();
-            // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with all
-            // that belongs to its result, is dropped (`Packet`).
+            // SAFETY: what the closure borrows is there for 'scope, and the scope does not end before the closure, with
+            // all that belongs to its result, is dropped (`Packet`).
             Ok(scope.launch(guarded(f, member), |f| unsafe {
                 self.launch(set, f, reservation, shared)
             }))
@@ -266,8 +269,8 @@ impl Builder {
     }
 }
 
-/// What a closure and its result take of a stack beside what the closure does there, if that is much: each is moved there, and
-/// from frame to frame, by way of copies, about a dozen without optimizations.
+/// What a closure and its result take of a stack beside what the closure does there, if that is much: each is moved
+/// there, and from frame to frame, by way of copies, about a dozen without optimizations.
 const fn large<F, T>() -> usize {
     let both = size_of::<F>() + size_of::<T>();
     if both > 4096 { 16 * both } else { 0 }

@@ -22,8 +22,8 @@ use crate::sync::lock;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
 
-/// With what a coroutine is resumed: the first time the waker of its task, which is valid until the coroutine is suspended, later
-/// something that says nothing; or nothing, and then it shall unwind.
+/// With what a coroutine is resumed: the first time the waker of its task, which is valid until the coroutine is
+/// suspended, later something that says nothing; or nothing, and then it shall unwind.
 pub(super) type Input = Option<NonNull<Waker>>;
 
 /// Why a coroutine is suspended.
@@ -39,8 +39,8 @@ pub(super) enum Pause {
 
 /// What a coroutine says when it is suspended: down to where its stack is used, about, and why.
 ///
-/// One word: a byte beside it would be copied together with what is around it, and such a read of what has just been written in smaller
-/// pieces waits until that is in the cache, which took 2 to 3 ns of a turn's 20 to 27.
+/// One word: a byte beside it would be copied together with what is around it, and such a read of what has just been
+/// written in smaller pieces waits until that is in the cache, which took 2 to 3 ns of a turn's 20 to 27.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Suspension(*const u8);
 
@@ -86,7 +86,8 @@ pub(super) struct Frame {
     yielder: NonNull<Yielder<Input, Suspension>>,
     /// The waker of the first resumption. Dangling once the thread was suspended.
     first_waker: NonNull<Waker>,
-    /// The same, as our own: futures keep a reference to it while they are polled, and may be suspended in the middle of that.
+    /// The same, as our own: futures keep a reference to it while they are polled, and may be suspended in the middle
+    /// of that.
     waker: OnceCell<Waker>,
     /// On the list of the worker, once the thread was suspended.
     key: Cell<Option<usize>>,
@@ -100,7 +101,8 @@ pub(super) struct Frame {
     meta: NonNull<Meta>,
 }
 
-/// How often a thread that can't give way looks whether it need wait no more: nearly each time after a nap of 800 us (`relax`).
+/// How often a thread that can't give way looks whether it need wait no more: nearly each time after a nap of 800 us
+/// (`relax`).
 const STEPS_MAX: u32 = 1_250;
 
 thread_local! {
@@ -108,7 +110,8 @@ thread_local! {
     static CURRENT: Cell<*const Frame> = const { Cell::new(ptr::null()) };
 }
 
-/// Where the calling user-level thread has what is its own, if it is one: no other has it there as long as this one lives.
+/// Where the calling user-level thread has what is its own, if it is one: no other has it there as long as this one
+/// lives.
 #[inline]
 pub(crate) fn place() -> Option<usize> {
     let current = CURRENT.get();
@@ -163,8 +166,8 @@ impl Frame {
     #[inline(always)]
     pub(super) unsafe fn current<'stack>() -> Option<&'stack Self> {
         let current = CURRENT.get();
-        // SAFETY: not null only while the frame's own stack is in use, which it lives on: `run` and `suspend` set it, and
-        // `Resumption` takes it away as soon as the stack is left. The caller's frame lies above it on that stack.
+        // SAFETY: not null only while the frame's own stack is in use, which it lives on: `run` and `suspend` set it,
+        // and `Resumption` takes it away as soon as the stack is left. The caller's frame lies above it on that stack.
         unsafe { current.as_ref() }
     }
 
@@ -186,15 +189,17 @@ impl Frame {
         self.waker.get_or_init(|| unsafe { self.first_waker.as_ref() }.clone())
     }
 
-    /// Waits for `future` by suspending the thread, and notes why. The answer is ready: it is the poll's own, so that it need not be copied.
+    /// Waits for `future` by suspending the thread, and notes why. The answer is ready: it is the poll's own, so that
+    /// it need not be copied.
     ///
-    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. Both waits have the waker of the thread's task, so it may go on then by
-    /// a wake-up for something that the poll had asked before, and that wake-up is used up. See [`wait_nested`](Self::wait_nested).
+    /// A poll may suspend the thread itself: it waits for another future, locks, or gives way. Both waits have the
+    /// waker of the thread's task, so it may go on then by a wake-up for something that the poll had asked before, and
+    /// that wake-up is used up. See [`wait_nested`](Self::wait_nested).
     #[track_caller]
     #[inline(always)]
     pub(super) fn wait<F: Future>(&self, future: F, pause: Pause, reason: Reason) -> Poll<F::Output> {
-        // One place for all that is answered: a large output is not copied from one to another. It outlives the future, whose destructor may panic: the value of
-        // the block would be leaked then (rust-lang/rust#47949).
+        // One place for all that is answered: a large output is not copied from one to another. It outlives the future,
+        // whose destructor may panic: the value of the block would be leaked then (rust-lang/rust#47949).
         let mut polled;
         {
             let mut future = pin!(future);
@@ -216,8 +221,9 @@ impl Frame {
         polled
     }
 
-    /// The rest of [`wait`](Self::wait) once a poll has suspended the thread: the future is polled again, by a waker of its own that remembers. Where the thread was suspended
-    /// in the course of a poll, and the future woken, that wake-up may be used up: the thread is woken once more, and has its next turn as by any other.
+    /// The rest of [`wait`](Self::wait) once a poll has suspended the thread: the future is polled again, by a waker of
+    /// its own that remembers. Where the thread was suspended in the course of a poll, and the future woken, that
+    /// wake-up may be used up: the thread is woken once more, and has its next turn as by any other.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -239,8 +245,9 @@ impl Frame {
         }
     }
 
-    /// Waits for `future` for about a second on a thread that can't give way, as it panics: its worker is blocked. What a destructor waits for often comes from
-    /// elsewhere and soon, as a lock that is held for a moment, and else the process would end. Nor is it refused for lack of budget.
+    /// Waits for `future` for about a second on a thread that can't give way, as it panics: its worker is blocked. What
+    /// a destructor waits for often comes from elsewhere and soon, as a lock that is held for a moment, and else the
+    /// process would end. Nor is it refused for lack of budget.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_in_place<F: Future>(&self, mut future: Pin<&mut F>) -> Poll<F::Output> {
@@ -261,11 +268,12 @@ impl Frame {
         self.suspend::<()>(Pause::GivesWay, Reason::TURN);
     }
 
-    /// Suspends the thread until its task runs again, and notes why. Unwinds if the thread is told to and does not outlast that.
+    /// Suspends the thread until its task runs again, and notes why. Unwinds if the thread is told to and does not
+    /// outlast that.
     ///
-    /// Inlined, as all that calls it and all that resumes it, as far as that can be had: the processor predicts where a function returns
-    /// to by the calls before it, of which a switch makes those of another stack. Each frame that is entered before a switch and left
-    /// after it costs two such mistakes, together as much as all the rest.
+    /// Inlined, as all that calls it and all that resumes it, as far as that can be had: the processor predicts where a
+    /// function returns to by the calls before it, of which a switch makes those of another stack. Each frame that is
+    /// entered before a switch and left after it costs two such mistakes, together as much as all the rest.
     #[track_caller]
     #[inline(always)]
     fn suspend<F>(&self, pause: Pause, reason: Reason) {
@@ -311,8 +319,8 @@ impl Frame {
         let (waker, note) = (NonNull::from(self.waker()), NonNull::from(&self.note));
         Context::with(|context| {
             let context = context.expect("a started thread runs on its worker");
-            // SAFETY: waker and note are part of `self`, on the thread's stack, which is neither moved nor dropped before `drop`
-            // below, on this OS thread (B).
+            // SAFETY: waker and note are part of `self`, on the thread's stack, which is neither moved nor dropped
+            // before `drop` below, on this OS thread (B).
             self.key.set(Some(unsafe { context.will_suspend(waker, note) }));
         });
     }
@@ -358,7 +366,8 @@ pub(super) fn is_cancelled(payload: &(dyn Any + Send)) -> bool {
     payload.is::<Cancelled>()
 }
 
-/// While it lives, a coroutine may run, resumed on the OS thread's own stack: when it is dropped that is in use again, and no thread's.
+/// While it lives, a coroutine may run, resumed on the OS thread's own stack: when it is dropped that is in use again,
+/// and no thread's.
 #[derive(Debug)]
 pub(super) struct Resumption;
 

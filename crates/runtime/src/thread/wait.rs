@@ -36,13 +36,15 @@ pub trait Wait: IntoFuture {
     ///
     /// # Panics
     /// - In a task, and in a destructor that runs while a worker leaves: it would block a worker. A task uses `.await`.
-    /// - On a user-level thread that panics, if the future is not ready within about a second, for which it blocks the worker: a destructor may not suspend
-    ///   the thread while its stack is unwound. The process then aborts, as for any panic in such a destructor. What a thread or task bound to this worker must do does not come; nor, where no other worker
-    ///   is free, does what any task or event must.
+    /// - On a user-level thread that panics, if the future is not ready within about a second, for which it blocks the
+    ///   worker: a destructor may not suspend the thread while its stack is unwound. The process then aborts, as for
+    ///   any panic in such a destructor. What a thread or task bound to this worker must do does not come; nor, where
+    ///   no other worker is free, does what any task or event must.
     ///
     /// # Unwinding
-    /// When it is [aborted](crate::thread::JoinHandle::abort), or its runtime shuts down, a user-level thread that waits, or begins to, is unwound from here: destructors run. Who
-    /// catches that with `catch_unwind` and waits again is unwound again.
+    /// When it is [aborted](crate::thread::JoinHandle::abort), or its runtime shuts down, a user-level thread that
+    /// waits, or begins to, is unwound from here: destructors run. Who catches that with `catch_unwind` and waits again
+    /// is unwound again.
     #[track_caller]
     #[inline(always)]
     fn wait(self) -> Self::Output
@@ -52,8 +54,8 @@ pub trait Wait: IntoFuture {
         wait_on(self.into_future(), Reason::FUTURE)
     }
 
-    /// Waits until the future is ready, but not longer than `limit`; a future that is ready at once, with one budget, never elapses. The future is
-    /// dropped in either case.
+    /// Waits until the future is ready, but not longer than `limit`; a future that is ready at once, with one budget,
+    /// never elapses. The future is dropped in either case.
     ///
     /// # Errors
     /// [`Elapsed`] if the time has passed first.
@@ -97,14 +99,16 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
 }
 
-/// The same on an ordinary thread, where a test has paused the clock. Its time is over when the runtime stops, which its timer tells.
+/// The same on an ordinary thread, where a test has paused the clock. Its time is over when the runtime stops, which
+/// its timer tells.
 fn wait_by_the_clock<F: Future>(wait: Timeout<F>) -> Result<F::Output, Elapsed> {
     let goes_on = || current::with(|shared| shared.is_some_and(|shared| !shared.sleepers.is_stopping()));
     let result = block_on_for(wait, || goes_on().then_some(None));
     result.unwrap_or_else(|| Err(Elapsed::new()))
 }
 
-/// Waits for `future` if the calling thread is a user-level one, and notes why; else gives it back. Inlined: see `Frame::suspend`.
+/// Waits for `future` if the calling thread is a user-level one, and notes why; else gives it back. Inlined: see
+/// `Frame::suspend`.
 #[track_caller]
 #[inline(always)]
 pub(crate) fn suspend_on<F: Future>(future: F, reason: Reason) -> Result<F::Output, F> {

@@ -7,8 +7,9 @@ use crate::primitives::{AtomicBool, Ordering};
 
 /// A waker of a thread that remembers that it was called.
 ///
-/// A thread that is suspended in the middle of a poll goes on by a wake-up that may have been for what the poll had asked before, and that wake-up is used up then. Label Woken:
-/// the exchanges that set the word pair with the one that finds it set: what led to each of these wake-ups is seen by the poll that follows.
+/// A thread that is suspended in the middle of a poll goes on by a wake-up that may have been for what the poll had
+/// asked before, and that wake-up is used up then. Label Woken: the exchanges that set the word pair with the one that
+/// finds it set: what led to each of these wake-ups is seen by the poll that follows.
 #[derive(Debug)]
 pub(super) struct Woken {
     since: AtomicBool,
@@ -36,7 +37,8 @@ impl Wake for Woken {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // First: who is resumed by the call finds it. Ordering: Release (Woken); pairs with `take`. No plain store: of two calls `take` would see the last one's events alone.
+        // First: who is resumed by the call finds it. Ordering: Release (Woken); pairs with `take`. No plain store: of
+        // two calls `take` would see the last one's events alone.
         self.since.swap(true, Ordering::Release);
         self.thread.wake_by_ref();
     }

@@ -2,23 +2,26 @@
 //!
 //! # The paused clock
 //!
-//! It stands still, until somebody [advances](advance) it, or until everything waits: then it jumps to the first deadline. *Everything waits* when
-//! the runtime's one worker has found nothing to do (parking, steps 1 to 5), and nobody else is *at work*: what may block, from the moment that it
-//! was handed to the pool, a task that blocks in place, and a thread in `block_on`; but for those that wait in `block_on` for a wake-up that has not come
+//! It stands still, until somebody [advances](advance) it, or until everything waits: then it jumps to the first
+//! deadline. *Everything waits* when the runtime's one worker has found nothing to do (parking, steps 1 to 5), and
+//! nobody else is *at work*: what may block, from the moment that it was handed to the pool, a task that blocks in
+//! place, and a thread in `block_on`; but for those that wait in `block_on` for a wake-up that has not come
 //! (`presence`). Before the jump the worker polls once more for what they may have made readable.
 //!
-//! Who ceases to be at work may be the last: it claims the worker if that is idle, as for a timer from outside (F b): count, fence, look at
-//! the bit; against bit, fence, look at the count.
+//! Who ceases to be at work may be the last: it claims the worker if that is idle, as for a timer from outside (F b):
+//! count, fence, look at the bit; against bit, fence, look at the count.
 //!
-//! So that the same test is the same each time, a thread in `block_on` and the worker take *turns*: the worker has it until it finds nothing to do, the
-//! thread for one poll. (A worker that is never out of work gives it away after 10,000 polls; one whose task blocks in place has none, and that
-//! task takes none.) A turn is that of the *pause* in which it was taken, and nothing after it. The worker counts its tasks as if they took no time (`Pace`),
-//! and `select!` draws from generators of its own (`branches/chance`).
+//! So that the same test is the same each time, a thread in `block_on` and the worker take *turns*: the worker has it
+//! until it finds nothing to do, the thread for one poll. (A worker that is never out of work gives it away after
+//! 10,000 polls; one whose task blocks in place has none, and that task takes none.) A turn is that of the *pause* in
+//! which it was taken, and nothing after it. The worker counts its tasks as if they took no time (`Pace`), and
+//! `select!` draws from generators of its own (`branches/chance`).
 //!
 //! # What it costs where no clock is paused
 //!
-//! A look at a flag of the process wherever time is read for a timer; two counts for what may block; and in a runtime of one worker, which a test may pause,
-//! some ten read-modify-writes for each `block_on`, and six each time that it waits.
+//! A look at a flag of the process wherever time is read for a timer; two counts for what may block; and in a runtime
+//! of one worker, which a test may pause, some ten read-modify-writes for each `block_on`, and six each time that it
+//! waits.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
@@ -60,7 +63,8 @@ pub(super) enum Holder {
 /// The clock of one runtime.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// The time at which it stands, by `clock::nanos`; zero: it goes. Set to zero, and then `ahead` before it, under the lock of `turn`.
+    /// The time at which it stands, by `clock::nanos`; zero: it goes. Set to zero, and then `ahead` before it, under
+    /// the lock of `turn`.
     stands_at: AtomicU64,
     /// What is to be added to the system's clock while it goes, modulo 2^64: who was paused for long may be behind.
     ahead: AtomicU64,
@@ -122,7 +126,8 @@ impl Clock {
         any_paused() && self.stands_at.load(Ordering::Relaxed) != 0
     }
 
-    /// Stops it; the turn is `holder`'s. `before` is called when the pause has its number, before it begins. False if it stood already.
+    /// Stops it; the turn is `holder`'s. `before` is called when the pause has its number, before it begins. False if
+    /// it stood already.
     fn pause(&self, holder: Option<Holder>, before: impl FnOnce()) -> bool {
         if self.is_paused() {
             return false;
@@ -143,7 +148,8 @@ impl Clock {
 
     /// Lets it go on from where it stands. False if it went already.
     ///
-    /// Others may do the same meanwhile, or move it: one of them is first, and the clock goes on from where it was moved.
+    /// Others may do the same meanwhile, or move it: one of them is first, and the clock goes on from where it was
+    /// moved.
     fn resume(&self) -> bool {
         if !self.is_paused() {
             return false;
@@ -167,7 +173,8 @@ impl Clock {
     }
 
     fn advance(&self, by: u64) {
-        // At the last time whatever is set has come. Never to `u64::MAX`, at which no timer at all would look like one that has come.
+        // At the last time whatever is set has come. Never to `u64::MAX`, at which no timer at all would look like one
+        // that has come.
         let later = |time| clock::later_nanos(time, by);
         if !self.moves_while_it_stands(later) {
             // Its runtime has stopped.
@@ -187,10 +194,11 @@ impl Clock {
             .is_ok()
     }
 
-    /// Its runtime stops, as the flag of `sleepers` says already: nobody would let it jump any more, so it goes, for those who wait for the timers
-    /// of the runtime still.
+    /// Its runtime stops, as the flag of `sleepers` says already: nobody would let it jump any more, so it goes, for
+    /// those who wait for the timers of the runtime still.
     pub(crate) fn outlasts(&self) {
-        // Ordering: SeqCst; the flag before the look at the clock, against a pause before the look at the flag (`pause`).
+        // Ordering: SeqCst; the flag before the look at the clock, against a pause before the look at the flag
+        // (`pause`).
         fence(Ordering::SeqCst);
         self.resume();
     }
@@ -201,12 +209,12 @@ impl Clock {
         self.pauses.load(Ordering::Relaxed)
     }
 
-    /// For the worker, which is idle and has announced it, or a reliever, which looks again after an interval: whether the clock stands and nobody is at
-    /// work. What they have done is done then.
+    /// For the worker, which is idle and has announced it, or a reliever, which looks again after an interval: whether
+    /// the clock stands and nobody is at work. What they have done is done then.
     #[inline]
     pub(crate) fn may_jump(&self) -> bool {
-        // Ordering: Acquire; pairs with the release of `ceases`. The fence of the announcement (W1 B) has come before, against that of
-        // `ceases_to_work`.
+        // Ordering: Acquire; pairs with the release of `ceases`. The fence of the announcement (W1 B) has come before,
+        // against that of `ceases_to_work`.
         self.is_paused() && self.at_work.load(Ordering::Acquire) == 0
     }
 
@@ -223,7 +231,8 @@ impl Clock {
 
     /// One of them is not any more. `Shared::ceases_to_work` tells the worker.
     pub(super) fn ceases(&self) {
-        // Ordering: Release; what was done before comes before the jump, and before the poll that precedes it (`may_jump`).
+        // Ordering: Release; what was done before comes before the jump, and before the poll that precedes it
+        // (`may_jump`).
         self.at_work.fetch_sub(1, Ordering::Release);
     }
 
@@ -274,8 +283,8 @@ impl Clock {
         turn.lent = false;
     }
 
-    /// A thread waits until the worker rests, or lends the turn, and takes it, if the clock stands and the runtime does not stop. The number of the
-    /// pause; zero: it has no turn, and needs none.
+    /// A thread waits until the worker rests, or lends the turn, and takes it, if the clock stands and the runtime does
+    /// not stop. The number of the pause; zero: it has no turn, and needs none.
     pub(super) fn take_guests_turn(&self, worker_rests: impl Fn() -> bool, stops: impl Fn() -> bool) -> usize {
         let mut turn = self.lock();
         turn.guests += 1;
@@ -312,7 +321,8 @@ impl Shared {
     /// Somebody is not at work any more; if the clock stands, the worker shall look whether he was the last.
     pub(crate) fn ceases_to_work(&self) {
         self.clock.ceases();
-        // Ordering: SeqCst; the count before the look at the clock, against a pause before the worker's look at the count: that has fenced since (W1 B).
+        // Ordering: SeqCst; the count before the look at the clock, against a pause before the worker's look at the
+        // count: that has fenced since (W1 B).
         fence(Ordering::SeqCst);
         if self.clock.is_paused() && publish::to_owner(|| (), &self.sleepers, self.sleepers.seat(0)) {
             self.wake_claimed(self.sleepers.seat(0), None);
@@ -349,8 +359,9 @@ fn now_of_current() -> StdInstant {
 
 /// Stops the clock of the current runtime, for tests. From now on timers, [`Instant::now`](super::Instant::now) and all
 /// of this module go by a time that stands still until [`advance`] moves it, or until everything waits, also what
-/// [`spawn_blocking`](crate::spawn_blocking), [`block_in_place`](crate::task::block_in_place) and operations on files are at: then it jumps to the deadline of the first timer. So a test that sleeps for
-/// an hour takes no time, and takes the same course each time, by the runtime's [seed](crate::Builder::seed).
+/// [`spawn_blocking`](crate::spawn_blocking), [`block_in_place`](crate::task::block_in_place) and operations on files
+/// are at: then it jumps to the deadline of the first timer. So a test that sleeps for an hour takes no time, and takes
+/// the same course each time, by the runtime's [seed](crate::Builder::seed).
 ///
 /// ```
 /// # quadrille::Runtime::builder().worker_threads(1).build().unwrap().block_on(async {
@@ -363,15 +374,16 @@ fn now_of_current() -> StdInstant {
 /// # });
 /// ```
 ///
-/// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from jumping; but what is readable
-/// or writable by then comes first, so that no time limit passes for what the runtime's own tasks write to one another. While the
-/// clock is paused the thread in `block_on` and the worker run in turn: blocked by other means than `.wait()`, such as a channel of std's, the
-/// thread waits for ever for a task. Nor must it wait for one in a `block_on` that is inside of one of another runtime, inside of one of this.
-/// A job that waits for a thread of a full pool ([`max_blocking_threads`](crate::Builder::max_blocking_threads)) is at work, too: if all threads of the pool wait for the clock,
-/// it does not jump for them.
+/// What waits for something else than a timer of this runtime, a socket above all, does not keep the clock from
+/// jumping; but what is readable or writable by then comes first, so that no time limit passes for what the runtime's
+/// own tasks write to one another. While the clock is paused the thread in `block_on` and the worker run in turn:
+/// blocked by other means than `.wait()`, such as a channel of std's, the thread waits for ever for a task. Nor must it
+/// wait for one in a `block_on` that is inside of one of another runtime, inside of one of this. A job that waits for a
+/// thread of a full pool ([`max_blocking_threads`](crate::Builder::max_blocking_threads)) is at work, too: if all
+/// threads of the pool wait for the clock, it does not jump for them.
 ///
-/// When the runtime stops the clock goes on from where it stands, and can't be paused any more: a `block_on` that still waits for a timer then waits in real
-/// time, whatever [`advance`] does.
+/// When the runtime stops the clock goes on from where it stands, and can't be paused any more: a `block_on` that still
+/// waits for a timer then waits in real time, whatever [`advance`] does.
 ///
 /// # Panics
 ///
@@ -418,10 +430,11 @@ pub fn resume() {
 
 /// Moves the paused clock of the current runtime by `duration`, and lets the tasks run whose timers expire by that.
 ///
-/// They all see the new time: to see each deadline come, sleep. In a task those that are woken have run once when it returns.
+/// They all see the new time: to see each deadline come, sleep. In a task those that are woken have run once when it
+/// returns.
 ///
-/// A duration that the clock can't express, which lasts for 292 years, means about 30 years, as for [`sleep`](super::sleep). At its end the clock stays, and what is set
-/// then is ready at once.
+/// A duration that the clock can't express, which lasts for 292 years, means about 30 years, as for
+/// [`sleep`](super::sleep). At its end the clock stays, and what is set then is ready at once.
 ///
 /// # Panics
 ///

@@ -15,12 +15,12 @@ use super::instant::{Instant, now};
 use crate::coop;
 use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 
-/// Values, each of which is handed out once its deadline has come, the earliest first, and those of one deadline in the order in which they were inserted, but for those
-/// that were moved.
+/// Values, each of which is handed out once its deadline has come, the earliest first, and those of one deadline in the
+/// order in which they were inserted, but for those that were moved.
 ///
-/// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost one. Whoever waits is woken
-/// when the first of them is due, also if it was inserted, or moved, after he began to wait, or once nothing is left. It grows with what is in it, and gives memory
-/// back when it is empty.
+/// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost
+/// one. Whoever waits is woken when the first of them is due, also if it was inserted, or moved, after he began to
+/// wait, or once nothing is left. It grows with what is in it, and gives memory back when it is empty.
 ///
 /// It is also a [`Stream`] of what is handed out, which goes on after `None` once there is something in it again.
 ///
@@ -40,7 +40,8 @@ use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 /// ```
 pub struct DelayQueue<T> {
     timers: Timers<Held<T>>,
-    /// What whoever polls waits for. It is made with the first value, and expires when that does which is first, or before.
+    /// What whoever polls waits for. It is made with the first value, and expires when that does which is first, or
+    /// before.
     timer: Option<TimerEntry>,
     /// When it does, as in `timers`.
     wakes_at: u64,
@@ -52,8 +53,8 @@ pub struct DelayQueue<T> {
     waiter: Option<Waker>,
 }
 
-/// Names a value in the [`DelayQueue`] that it was inserted into, until that hands it out. No other value ever has the same there; a key of another queue
-/// may name any value, or none.
+/// Names a value in the [`DelayQueue`] that it was inserted into, until that hands it out. No other value ever has the
+/// same there; a key of another queue may name any value, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     slot: u32,
@@ -135,7 +136,8 @@ impl<T> DelayQueue<T> {
         key
     }
 
-    /// Removes a value. `None` if it was handed out, or removed, before. If it was the last one, who waits is woken, to see that nothing is there.
+    /// Removes a value. `None` if it was handed out, or removed, before. If it was the last one, who waits is woken, to
+    /// see that nothing is there.
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let node = self.node(key)?;
         let held = self.timers.remove(node)?;
@@ -241,8 +243,8 @@ impl<T> DelayQueue<T> {
         poll_fn(|cx| self.poll_expired(cx)).await
     }
 
-    /// Polls for the next one that is due. If there is none, the waker of `cx` is called when there is. `None` if nothing is there; the waker is called
-    /// once something is inserted.
+    /// Polls for the next one that is due. If there is none, the waker of `cx` is called when there is. `None` if
+    /// nothing is there; the waker is called once something is inserted.
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         coop::poll_progress(cx, |cx| {
             loop {

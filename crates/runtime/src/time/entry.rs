@@ -15,22 +15,25 @@ use crate::sched::context::Context;
 use crate::sys;
 use crate::task::is_waker_of;
 
-/// A deadline to wait for. Set while somebody has polled it, or a `Sleep` was reset that was ready, and it has not expired; dropping it unsets it.
+/// A deadline to wait for. Set while somebody has polled it, or a `Sleep` was reset that was ready, and it has not
+/// expired; dropping it unsets it.
 ///
-/// It holds no reference to its runtime, only its number: on a worker of that runtime, which is where nearly all are polled, none
-/// is needed, and elsewhere the runtime is looked up among those that live. Once that has stopped, or is gone, the timer is one of the process (`stray`).
+/// It holds no reference to its runtime, only its number: on a worker of that runtime, which is where nearly all are
+/// polled, none is needed, and elsewhere the runtime is looked up among those that live. Once that has stopped, or is
+/// gone, the timer is one of the process (`stray`).
 pub(crate) struct TimerEntry {
     /// The runtime's number.
     runtime: u64,
     /// By the clock's nanoseconds; what lies before their origin is negative.
     deadline: i64,
     set: Option<Set>,
-    /// The poll of a task that made it, if that ran on a worker of the runtime: in the same poll the clock need not be read again.
-    /// Zero: it must.
+    /// The poll of a task that made it, if that ran on a worker of the runtime: in the same poll the clock need not be
+    /// read again. Zero: it must.
     born: u32,
 }
 
-/// In place of a worker: the runtime has stopped, and the timer is one of the process (`stray`). There are at most 4096 workers.
+/// In place of a worker: the runtime has stopped, and the timer is one of the process (`stray`). There are at most 4096
+/// workers.
 const STRAY: u16 = u16::MAX;
 
 /// Where a timer was set. Whether it still is only the store knows.
@@ -38,8 +41,8 @@ const STRAY: u16 = u16::MAX;
 struct Set {
     worker: u16,
     key: Key,
-    /// Data and functions of the waker that was set, for comparison. Where they belong to another waker by now, that one was used
-    /// up by the timer's expiry.
+    /// Data and functions of the waker that was set, for comparison. Where they belong to another waker by now, that
+    /// one was used up by the timer's expiry.
     waker: (usize, usize),
 }
 
@@ -134,8 +137,8 @@ impl TimerEntry {
         u64::try_from(self.deadline).unwrap_or(0)
     }
 
-    /// Ready from the deadline on. Before that the waker of `cx` will be called at the deadline, or earlier, so that it is polled again:
-    /// if the runtime stops, or the system has no thread for a timer that outlasts it.
+    /// Ready from the deadline on. Before that the waker of `cx` will be called at the deadline, or earlier, so that it
+    /// is polled again: if the runtime stops, or the system has no thread for a timer that outlasts it.
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
         Context::with(|context| match context {
             Some(context) if context.shared.number == self.runtime => self.poll_here(context, cx.waker()),
@@ -181,7 +184,8 @@ impl TimerEntry {
         if self.set.is_some_and(|set| goes_on || set.is_stray()) {
             return self.change_waker(shared, waker);
         }
-        // Who stops the runtime has raised its flag before he takes what is set, and wakes us after that: so if we were woken for it, we see it here.
+        // Who stops the runtime has raised its flag before he takes what is set, and wakes us after that: so if we were
+        // woken for it, we see it here.
         self.unset(shared);
         match shared.filter(|_| goes_on) {
             Some(shared) => self.set_from_elsewhere(shared, waker.clone()),
@@ -198,7 +202,8 @@ impl TimerEntry {
         }
     }
 
-    /// The runtime has stopped, or is gone. Who waits is woken at the deadline even so, unless it is one of its tasks: those are dropped, or were.
+    /// The runtime has stopped, or is gone. Who waits is woken at the deadline even so, unless it is one of its tasks:
+    /// those are dropped, or were.
     #[cold]
     fn strays(&mut self, shared: Option<&Shared>, waker: Waker) {
         self.set = None;
@@ -220,9 +225,10 @@ impl TimerEntry {
 
     /// Somebody polls a timer that was set, before its deadline as he has just read.
     ///
-    /// With the waker that was set nothing has to be looked at: if the timer is not set any more, then whoever took it had read the clock
-    /// after the deadline, so after this poll began, and its wake-up makes the task poll again. Not so for a stray timer: it
-    /// expires by the system's clock, and the poll may have read the runtime's; nor once the runtime stops, whose stores may have been closed.
+    /// With the waker that was set nothing has to be looked at: if the timer is not set any more, then whoever took it
+    /// had read the clock after the deadline, so after this poll began, and its wake-up makes the task poll again. Not
+    /// so for a stray timer: it expires by the system's clock, and the poll may have read the runtime's; nor once the
+    /// runtime stops, whose stores may have been closed.
     fn change_waker(&mut self, shared: Option<&Shared>, waker: &Waker) -> Poll<()> {
         let stops = || shared.is_some_and(|shared| shared.sleepers.is_stopping());
         let Some(set) = self.set.filter(|set| !set.wakes(waker) || set.is_stray() || stops()) else {
@@ -265,7 +271,8 @@ impl TimerEntry {
                     return;
                 }
             }
-            // If it has expired, or its runtime has stopped, its waker is being called; who polls again then sets it anew.
+            // If it has expired, or its runtime has stopped, its waker is being called; who polls again then sets it
+            // anew.
             let Some(waker) = entry.take(shared) else {
                 return;
             };

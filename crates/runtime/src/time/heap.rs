@@ -2,15 +2,17 @@
 //!
 //! # What is where
 //!
-//! A *slot* of the slab holds a timer that is set: its deadline and its value. A *node* of the heap says "look at that slot at
-//! this time". The nodes are small and say nothing that the slot does not, so whatever ends or moves a timer leaves its node:
+//! A *slot* of the slab holds a timer that is set: its deadline and its value. A *node* of the heap says "look at that
+//! slot at this time". The nodes are small and say nothing that the slot does not, so whatever ends or moves a timer
+//! leaves its node:
 //!
-//! - *cancelled*: the slot is free, or another's, or its timer was moved to an earlier time ([`Timers::reset`]), and has another node. The node is dropped when it comes to an end of the heap, or with all others of
-//!   its kind once they are the larger part.
+//! - *cancelled*: the slot is free, or another's, or its timer was moved to an earlier time ([`Timers::reset`]), and
+//!   has another node. The node is dropped when it comes to an end of the heap, or with all others of its kind once
+//!   they are the larger part.
 //! - *postponed*: the slot has a later deadline. The node is put back when its time comes.
 //!
-//! So to set a timer that is later than most costs a comparison, to cancel or to postpone one a write; only what comes to its
-//! time, or is set before many others, is sifted. Deadlines are exact: there is no tick to round them to.
+//! So to set a timer that is later than most costs a comparison, to cancel or to postpone one a write; only what comes
+//! to its time, or is set before many others, is sifted. Deadlines are exact: there is no tick to round them to.
 //!
 //! # Invariants
 //!
@@ -18,8 +20,8 @@
 //! 2. The first node is of a slot that is set. So while nothing is set the heap is empty.
 //! 3. Timers of equal deadlines come in the order in which they were set, if none of them was postponed.
 //!
-//! Rejected: a hierarchical wheel, whose lists need links in each slot and whose ticks are either coarse or many; and a heap
-//! with the position of its node in each slot, which every step of every sift would have to write.
+//! Rejected: a hierarchical wheel, whose lists need links in each slot and whose ticks are either coarse or many; and a
+//! heap with the position of its node in each slot, which every step of every sift would have to write.
 
 /// Names a timer that was set. Never used twice by one [`Timers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +41,9 @@ impl Key {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     at: u64,
-    /// The lower half of the timer's id: the node is cancelled if the slot has another one. Two ids 2^32 apart in one slot make a
-    /// cancelled node pass for the other's: an earlier look, or a later one that finds nothing. Decides among equal times.
+    /// The lower half of the timer's id: the node is cancelled if the slot has another one. Two ids 2^32 apart in one
+    /// slot make a cancelled node pass for the other's: an earlier look, or a later one that finds nothing. Decides
+    /// among equal times.
     seq: u32,
     slot: u32,
 }
@@ -235,8 +238,8 @@ impl<T> Timers<T> {
         slots.into_iter().filter_map(|slot| slot.value).collect()
     }
 
-    /// Until when to wait so that all which expire within `slack` of the first do so at once: the last of their times, as far as
-    /// a few looks tell. `u64::MAX` if none is set.
+    /// Until when to wait so that all which expire within `slack` of the first do so at once: the last of their times,
+    /// as far as a few looks tell. `u64::MAX` if none is set.
     pub(crate) fn end_of_batch(&self, slack: u64) -> u64 {
         let first = self.first();
         let limit = first.saturating_add(slack);

@@ -50,14 +50,15 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// Later than that a tick is late for [`MissedTickBehavior::Delay`], though by less than a period.
 const TOLERANCE: Duration = Duration::from_millis(5);
 
-/// What an [`Interval`] does after a tick that was asked for too late: by a period or more, and with [`Delay`](Self::Delay) also by more than 5 ms.
+/// What an [`Interval`] does after a tick that was asked for too late: by a period or more, and with
+/// [`Delay`](Self::Delay) also by more than 5 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTickBehavior {
     /// Makes up for the missed ticks, one after the other without a wait: their number is right in the end.
     #[default]
     Burst,
-    /// Goes on a period after the late tick. After one that is late by 5 ms at most, and by less than a period, the next is not put off: two
-    /// ticks are never closer than a period, less these 5 ms.
+    /// Goes on a period after the late tick. After one that is late by 5 ms at most, and by less than a period, the
+    /// next is not put off: two ticks are never closer than a period, less these 5 ms.
     Delay,
     /// Leaves out the missed ticks: the next comes at a multiple of the period from the start.
     Skip,

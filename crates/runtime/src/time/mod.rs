@@ -1,13 +1,14 @@
 //! Waiting for time to pass: [`sleep`], [`timeout`], [`interval`].
 //!
-//! An [`Instant`] is one of std's by a clock that tests may [`pause`]. A timer never fires early; on an idle machine it fires some tens of microseconds
-//! late, there is no tick to be rounded up to. Timers belong to the runtime in which they are made: making one outside of a
-//! runtime panics, awaiting one anywhere is fine.
+//! An [`Instant`] is one of std's by a clock that tests may [`pause`]. A timer never fires early; on an idle machine it
+//! fires some tens of microseconds late, there is no tick to be rounded up to. Timers belong to the runtime in which
+//! they are made: making one outside of a runtime panics, awaiting one anywhere is fine.
 //!
-//! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it, or another that is up fires it along:
-//! there is no thread of timers, but for those that outlast their runtime. If that worker is held up by a task that does not give way, another one fires it within two
-//! sentinel intervals (2 x 500 us), as long as some worker is free. On an idle worker timers within
-//! [`timer_slack`](crate::Builder::timer_slack) (90 us; 45 where several workers share a cache) of the first fire together.
+//! A timer is set with the worker whose task waits for it, which fires it between two tasks or gets up for it, or
+//! another that is up fires it along: there is no thread of timers, but for those that outlast their runtime. If that
+//! worker is held up by a task that does not give way, another one fires it within two sentinel intervals (2 x 500 us),
+//! as long as some worker is free. On an idle worker timers within [`timer_slack`](crate::Builder::timer_slack) (90 us;
+//! 45 where several workers share a cache) of the first fire together.
 
 pub(crate) mod clock;
 pub mod delay_queue;

@@ -1,8 +1,10 @@
-//! Threads that may block, and the clock of their runtime, which tests may pause: whether they are at work, and whose turn it is.
+//! Threads that may block, and the clock of their runtime, which tests may pause: whether they are at work, and whose
+//! turn it is.
 //!
-//! What a thread has of both is its *presence*. It is one at a time for all that the thread does inside of each other: a closure that may block, a task
-//! that blocks in place, a `block_on` in the poll of another. Who begins one of those puts back what was there before when it ends (`Stay`), and
-//! who waits gives up both meanwhile. Who wakes it counts it again, because it may come to it only later:
+//! What a thread has of both is its *presence*. It is one at a time for all that the thread does inside of each other:
+//! a closure that may block, a task that blocks in place, a `block_on` in the poll of another. Who begins one of those
+//! puts back what was there before when it ends (`Stay`), and who waits gives up both meanwhile. Who wakes it counts it
+//! again, because it may come to it only later:
 //!
 //! | state of a `block_on` | since | counted as at work |
 //! |---|---|---|
@@ -11,8 +13,8 @@
 //! | `RESTS` | it waits for a wake-up | no |
 //! | `WOKEN` | it was woken since, or before it could wait | yes, for its thread to take over |
 //!
-//! All of it is counted whether or not the clock stands, so that a pause finds it as it is; turns are taken while it stands. A runtime with more than one
-//! worker has a clock that can't be paused, and its `block_on` counts nothing.
+//! All of it is counted whether or not the clock stands, so that a pause finds it as it is; turns are taken while it
+//! stands. A runtime with more than one worker has a clock that can't be paused, and its `block_on` counts nothing.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
@@ -99,7 +101,8 @@ fn take_turn(shared: &Shared) -> usize {
     shared.clock.take_guests_turn(rests, || sleepers.is_stopping())
 }
 
-/// Whether the calling thread is the worker of `shared`, or its reliever, and blocks in place: nobody waits for that to have a turn.
+/// Whether the calling thread is the worker of `shared`, or its reliever, and blocks in place: nobody waits for that to
+/// have a turn.
 fn blocks_in_place(shared: &Shared) -> bool {
     BLOCKS_IN.get() == address(shared)
 }
@@ -336,7 +339,8 @@ impl Guest {
     }
 }
 
-/// The calling thread pauses the clock of `shared`, by `pause`: to that it says whose turn it is then, and what comes before.
+/// The calling thread pauses the clock of `shared`, by `pause`: to that it says whose turn it is then, and what comes
+/// before.
 pub(super) fn pauses(shared: &Arc<Shared>, pause: impl FnOnce(Option<Holder>, &dyn Fn()) -> bool) -> bool {
     if current::is_worker() {
         let takes_turn = || Context::with(|context| context.into_iter().for_each(Context::has_turn_now));

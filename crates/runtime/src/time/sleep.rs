@@ -11,9 +11,10 @@ use crate::coop;
 
 /// Waits for `duration`, never less. A duration that the clock can't express means about 30 years.
 ///
-/// It belongs to the runtime in which it is made. When that stops, its tasks are dropped; for whoever else waits, a thread in `block_on` or a task of another
-/// runtime, it still ends at its deadline, in real time: a thread of the process sees to that. (If the clock was [paused](super::pause), what is left by
-/// that counts, or once nobody has a [`Handle`](crate::Handle) to the runtime, the deadline by the system's clock.)
+/// It belongs to the runtime in which it is made. When that stops, its tasks are dropped; for whoever else waits, a
+/// thread in `block_on` or a task of another runtime, it still ends at its deadline, in real time: a thread of the
+/// process sees to that. (If the clock was [paused](super::pause), what is left by that counts, or once nobody has a
+/// [`Handle`](crate::Handle) to the runtime, the deadline by the system's clock.)
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -31,8 +32,8 @@ use crate::coop;
 ///
 /// # Cancel safety
 ///
-/// Strict for the future itself: it may be polled in a `select!` through a reference, and goes on where it was. A new call
-/// begins anew; use [`sleep_until`] where that matters.
+/// Strict for the future itself: it may be polled in a `select!` through a reference, and goes on where it was. A new
+/// call begins anew; use [`sleep_until`] where that matters.
 #[track_caller]
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
@@ -62,14 +63,15 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// The future of [`sleep`] and [`sleep_until`].
 ///
-/// It is `Unpin`, `Send` and `Sync`. Set and dropped on one worker it costs two locks that nobody else wants, never polled nothing. Once it is ready it keeps
-/// a clone of the waker, until it is reset or dropped: a task that keeps it, and that nobody else can wake any more, lasts until its runtime stops.
+/// It is `Unpin`, `Send` and `Sync`. Set and dropped on one worker it costs two locks that nobody else wants, never
+/// polled nothing. Once it is ready it keeps a clone of the waker, until it is reset or dropped: a task that keeps it,
+/// and that nobody else can wake any more, lasts until its runtime stops.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
     entry: TimerEntry,
-    /// Who was told last that it is ready. Nobody polls again for that, so a reset sets the timer for him, if it isn't set: no poll that is ready leaves it
-    /// set, but one that is pending after that does.
+    /// Who was told last that it is ready. Nobody polls again for that, so a reset sets the timer for him, if it isn't
+    /// set: no poll that is ready leaves it set, but one that is pending after that does.
     told: Option<Waker>,
 }
 
@@ -86,10 +88,11 @@ impl Sleep {
         self.entry.is_elapsed()
     }
 
-    /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new deadline, also if that poll was
-    /// ready.
+    /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new
+    /// deadline, also if that poll was ready.
     pub fn reset(&mut self, deadline: Instant) {
-        // By a clock that was ahead it may have been ready, and pending since by the one that it goes by now: then the timer knows whom to wake.
+        // By a clock that was ahead it may have been ready, and pending since by the one that it goes by now: then the
+        // timer knows whom to wake.
         let told = self.told.take().filter(|_| !self.entry.is_set());
         self.entry.reset(deadline);
         if let Some(waker) = told {
@@ -290,7 +293,8 @@ mod tests {
         });
     }
 
-    /// A clock that was ahead goes with its runtime, and what was ready by it is set anew by the system's. Then there is one timer, and nobody is forgotten in another.
+    /// A clock that was ahead goes with its runtime, and what was ready by it is set anew by the system's. Then there
+    /// is one timer, and nobody is forgotten in another.
     #[test]
     fn what_was_ready_by_a_clock_that_is_gone_is_set_once() {
         let (waker, calls) = telling_waker();

@@ -1,9 +1,10 @@
 //! The timers of one worker: a heap under a lock, and the time of the first where all may see it.
 //!
-//! The lock is its worker's in normal life: a task sets its timer on the worker that runs it, and that worker fires it. Others take
-//! it to unset or move a timer that was set there, to fire what is overdue there (F), and to set a timer from a thread that is no
-//! worker. Nothing foreign runs under it: values go in and come out. It is the lock of channels (`sync/lock`), since it costs one
-//! read-modify-write and not two; now and then a section is longer than those are, when a vector grows or a heap of cancelled nodes is rebuilt.
+//! The lock is its worker's in normal life: a task sets its timer on the worker that runs it, and that worker fires it.
+//! Others take it to unset or move a timer that was set there, to fire what is overdue there (F), and to set a timer
+//! from a thread that is no worker. Nothing foreign runs under it: values go in and come out. It is the lock of
+//! channels (`sync/lock`), since it costs one read-modify-write and not two; now and then a section is longer than
+//! those are, when a vector grows or a heap of cancelled nodes is rebuilt.
 
 use std::task::Waker;
 
@@ -59,8 +60,8 @@ impl<T> Store<T> {
         let first = timers.first();
         // Ordering: Relaxed; only who holds the lock writes.
         if self.first.load(Ordering::Relaxed) != first {
-            // Ordering: Relaxed; the owner reads what it wrote itself, or after its fence what others wrote before theirs (F); the
-            // others read a hint.
+            // Ordering: Relaxed; the owner reads what it wrote itself, or after its fence what others wrote before
+            // theirs (F); the others read a hint.
             self.first.store(first, Ordering::Relaxed);
         }
     }
@@ -113,7 +114,8 @@ impl<T> Store<T> {
         self.state.with(|state| state.timers.postpone(key, deadline))
     }
 
-    /// Unsets what has expired at `now`, as much as `batch` holds, and puts the values there in the order of their deadlines. How many.
+    /// Unsets what has expired at `now`, as much as `batch` holds, and puts the values there in the order of their
+    /// deadlines. How many.
     pub(crate) fn expire(&self, now: u64, batch: &mut [Option<T>]) -> usize {
         self.state.with(|state| {
             stress::delay();

@@ -1,7 +1,7 @@
 //! Timers of runtimes that have stopped: no worker fires them any more, and a thread of the process does it.
 //!
-//! That thread is there only while such a timer is set. Who waits for one is no task of its runtime, whose tasks are dropped: a thread in `block_on`, a task of
-//! another runtime, whatever another library runs.
+//! That thread is there only while such a timer is set. Who waits for one is no task of its runtime, whose tasks are
+//! dropped: a thread in `block_on`, a task of another runtime, whatever another library runs.
 
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -16,7 +16,8 @@ use crate::sys::thread::Spawner;
 /// Those that are set, by the system's clock.
 static TIMERS: LazyLock<Store<Waker>> = LazyLock::new(Store::new);
 
-/// Whether there is a thread that looks after them. It leaves under the lock, if nothing is set then; who sets one looks after that.
+/// Whether there is a thread that looks after them. It leaves under the lock, if nothing is set then; who sets one
+/// looks after that.
 static SERVED: Mutex<bool> = Mutex::new(false);
 
 /// The first time is another one.
@@ -27,7 +28,8 @@ pub(super) fn timers() -> &'static Store<Waker> {
     &TIMERS
 }
 
-/// Sets a timer. `None` if the system has no thread to give: then the waker has been called, so that who waits polls until it is due.
+/// Sets a timer. `None` if the system has no thread to give: then the waker has been called, so that who waits polls
+/// until it is due.
 pub(super) fn set(due: u64, waker: Waker) -> Option<Key> {
     let (key, _) = TIMERS.insert(due, waker).ok()?;
     if ensure_thread() {
@@ -56,7 +58,8 @@ fn lock() -> MutexGuard<'static, bool> {
 
 /// A timer was set: whether there is a thread that knows.
 fn ensure_thread() -> bool {
-    // That of the current runtime, if there is one: the caller may be a pinned worker, and the thread is not to inherit its mask.
+    // That of the current runtime, if there is one: the caller may be a pinned worker, and the thread is not to inherit
+    // its mask.
     let near = current::with(|shared| shared.map(|shared| shared.pool.spawner().without_hooks()));
     let spawner: Spawner = near.unwrap_or_default();
     let mut served = lock();

@@ -292,8 +292,8 @@ fn a_timer_moves_between_runtimes() {
     drop(long);
 }
 
-/// The numbers of timers that one worker has set, in the order in which they fire: each so much later than a time that comes when all
-/// are set.
+/// The numbers of timers that one worker has set, in the order in which they fire: each so much later than a time that
+/// comes when all are set.
 fn order_of(delays: &[Duration]) -> Vec<usize> {
     let runtime = runtime(1);
     let mut ahead = Duration::from_millis(50);

@@ -12,8 +12,8 @@ pub type BufResult<T, B> = (io::Result<T>, B);
 ///
 /// # Safety
 ///
-/// [`bytes`](Self::bytes) answers the same slice each time, as long as the value lives and is used by nothing but `bytes`: the memory stays
-/// where it is when the value is moved or its thread changes, and nobody writes to it.
+/// [`bytes`](Self::bytes) answers the same slice each time, as long as the value lives and is used by nothing but
+/// `bytes`: the memory stays where it is when the value is moved or its thread changes, and nobody writes to it.
 pub unsafe trait IoBuf: Send + 'static {
     /// What is to be written.
     fn bytes(&self) -> &[u8];
@@ -40,8 +40,8 @@ unsafe impl IoBuf for Box<[u8]> {
     }
 }
 
-// SAFETY: its bytes are on the heap as long as there is a reference, and can't be written while there are several; there is no way to write
-// by one that nobody uses.
+// SAFETY: its bytes are on the heap as long as there is a reference, and can't be written while there are several;
+// there is no way to write by one that nobody uses.
 unsafe impl IoBuf for Arc<[u8]> {
     fn bytes(&self) -> &[u8] {
         self

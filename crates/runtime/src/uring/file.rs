@@ -19,13 +19,15 @@ use crate::sys::ring::{Fsync, ReadAt, WriteAt};
 
 /// An open file that is read and written at offsets.
 ///
-/// There is no position and no buffer in between, as there is in [`fs::File`](crate::fs::File): any number of operations may be under way, and each ends
-/// when the system has done it.
+/// There is no position and no buffer in between, as there is in [`fs::File`](crate::fs::File): any number of
+/// operations may be under way, and each ends when the system has done it.
 ///
-/// By io_uring the kernel writes and syncs files on threads of its own. If it gets none, because a limit of threads is reached, an operation fails with
-/// `ECANCELED` after 8 repeats, some 0.4 s, where the fall-back would tell that there is no thread.
+/// By io_uring the kernel writes and syncs files on threads of its own. If it gets none, because a limit of threads is
+/// reached, an operation fails with `ECANCELED` after 8 repeats, some 0.4 s, where the fall-back would tell that there
+/// is no thread.
 ///
-/// What has no offsets, a FIFO, a terminal, or a counter or timer of the system's (eventfd, timerfd), is neither read nor written: [`NotSeekable`](io::ErrorKind::NotSeekable), as the system's calls have it.
+/// What has no offsets, a FIFO, a terminal, or a counter or timer of the system's (eventfd, timerfd), is neither read
+/// nor written: [`NotSeekable`](io::ErrorKind::NotSeekable), as the system's calls have it.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -107,12 +109,14 @@ impl File {
         })
     }
 
-    /// Reads what is there at `offset` to the beginning of `buffer`, at most up to its capacity; returns how many bytes, which is its length then. Zero
-    /// means that the file ends there, or that `buffer` has no capacity. What was in it is lost.
+    /// Reads what is there at `offset` to the beginning of `buffer`, at most up to its capacity; returns how many
+    /// bytes, which is its length then. Zero means that the file ends there, or that `buffer` has no capacity. What was
+    /// in it is lost.
     ///
     /// # Errors
     ///
-    /// Those of `pread(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput) for an offset above [`i64::MAX`]; the runtime shuts down. `buffer` comes back empty.
+    /// Those of `pread(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput) for an offset above [`i64::MAX`]; the runtime
+    /// shuts down. `buffer` comes back empty.
     ///
     /// # Cancel safety
     ///
@@ -148,7 +152,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Those of `pwrite(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput) for an offset above [`i64::MAX`]; the runtime shuts down.
+    /// Those of `pwrite(2)`; [`InvalidInput`](io::ErrorKind::InvalidInput) for an offset above [`i64::MAX`]; the
+    /// runtime shuts down.
     ///
     /// # Cancel safety
     ///
@@ -247,10 +252,11 @@ impl File {
     }
 }
 
-/// Whether the calls at an offset take it. The questions ask no disk, but the first waits while another thread reads by a duplicate of the descriptor,
-/// and the second may ask a server whose file it is.
+/// Whether the calls at an offset take it. The questions ask no disk, but the first waits while another thread reads by
+/// a duplicate of the descriptor, and the second may ask a server whose file it is.
 fn has_offsets(mut file: &std::fs::File) -> bool {
-    // What the system makes for its own descriptors (eventfd, timerfd, signalfd) has no type: it lets itself be sought in, and goes nowhere.
+    // What the system makes for its own descriptors (eventfd, timerfd, signalfd) has no type: it lets itself be sought
+    // in, and goes nowhere.
     let has_type = |of: FileType| of.is_file() || of.is_dir() || of.is_block_device() || of.is_char_device();
     file.stream_position().is_ok() && file.metadata().is_ok_and(|found| has_type(found.file_type()))
 }
@@ -265,7 +271,8 @@ async fn check(offset: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
-/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun. If it panics, as it may in the user's buffer, that goes on here.
+/// Lends `buffer` to an operation on a thread that may block. It comes back also if the operation is never begun. If it
+/// panics, as it may in the user's buffer, that goes on here.
 async fn lend<B: Send + 'static>(
     buffer: B,
     operation: impl FnOnce(&mut B) -> io::Result<usize> + Send + 'static,

@@ -15,17 +15,18 @@ use crate::time::presence::AtWork;
 
 /// Most times that an operation is begun again which the kernel has given up.
 ///
-/// Each time the thread must have ended that has handed it over, and threads that are no workers hand over nothing of others: so it takes a future
-/// that is passed on from thread to thread, each of which ends. What is done by the kernel's threads (writing and syncing files) is given up as
-/// well if it gets none, after some 50 ms of attempts: then this is 0.4 s.
+/// Each time the thread must have ended that has handed it over, and threads that are no workers hand over nothing of
+/// others: so it takes a future that is passed on from thread to thread, each of which ends. What is done by the
+/// kernel's threads (writing and syncing files) is given up as well if it gets none, after some 50 ms of attempts: then
+/// this is 0.4 s.
 const REPEATS_MAX: u8 = 8;
 
 /// Whether an operation with this result has done nothing, and is to be begun again; `repeats` counts for how often.
 fn begins_again(result: i32, repeats: &mut u8) -> bool {
     match result {
         INTERRUPTED => true,
-        // The thread that has handed it over has ended, and the kernel gives up what it had of that: what waited for a peer as cancelled, a read
-        // that waited for the disk as out of reach. But either may also be so for good.
+        // The thread that has handed it over has ended, and the kernel gives up what it had of that: what waited for a
+        // peer as cancelled, a read that waited for the disk as out of reach. But either may also be so for good.
         CANCELLED | FAULT if *repeats < REPEATS_MAX => {
             *repeats += 1;
             true

@@ -45,7 +45,8 @@ impl TcpListener {
         Self::from_std(ready::TcpListener::bind(addr).await?.into_std())
     }
 
-    /// Takes over a socket of `std`, which must listen, for the current runtime, and sets it to blocking mode or not as that needs it.
+    /// Takes over a socket of `std`, which must listen, for the current runtime, and sets it to blocking mode or not as
+    /// that needs it.
     ///
     /// # Errors
     ///
@@ -100,8 +101,8 @@ impl TcpListener {
 
 /// A connection over TCP.
 ///
-/// All methods take `&self`: one task may read while another writes. What several read or write at the same time comes in some
-/// order.
+/// All methods take `&self`: one task may read while another writes. What several read or write at the same time comes
+/// in some order.
 #[derive(Debug)]
 pub struct TcpStream(Connection);
 
@@ -150,8 +151,9 @@ impl TcpStream {
         }))
     }
 
-    /// Reads what is there, at least one byte, to the beginning of `buffer`, at most up to its capacity; returns how many, which is its length
-    /// then. Zero means that the other end is closed, or that `buffer` has no capacity. What was in it is lost.
+    /// Reads what is there, at least one byte, to the beginning of `buffer`, at most up to its capacity; returns how
+    /// many, which is its length then. Zero means that the other end is closed, or that `buffer` has no capacity. What
+    /// was in it is lost.
     ///
     /// # Errors
     ///
@@ -181,7 +183,8 @@ impl TcpStream {
     ///
     /// # Errors
     ///
-    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the other end is closed; others of `send(2)`; the runtime shuts down.
+    /// [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the other end is closed; others of `send(2)`; the runtime shuts
+    /// down.
     ///
     /// # Cancel safety
     ///

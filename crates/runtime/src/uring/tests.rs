@@ -1,4 +1,5 @@
-//! Where io_uring is refused: by the kernel, by the environment, by the builder; and where it is not, but the kernel has no thread for it.
+//! Where io_uring is refused: by the kernel, by the environment, by the builder; and where it is not, but the kernel
+//! has no thread for it.
 //!
 //! A filter of system calls and a limit are for good, and the environment is the whole process's: each in a child.
 

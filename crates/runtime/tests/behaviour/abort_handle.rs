@@ -41,7 +41,8 @@ fn an_abort_handle_made_at_the_end_knows_it_soon() {
     });
 }
 
-/// So does one that nobody tells by way of the join handle: that is kept unasked, or dropped, and the memory is kept by the abort handle itself.
+/// So does one that nobody tells by way of the join handle: that is kept unasked, or dropped, and the memory is kept by
+/// the abort handle itself.
 #[test]
 fn an_abort_handle_is_told_though_nobody_joins() {
     watched("two workers", || {

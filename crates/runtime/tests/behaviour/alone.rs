@@ -69,7 +69,8 @@ fn trials_all_the_time_lose_nothing() {
     }
 }
 
-/// What is counted where one may go on alone: a unit for a message, and a yield for a task that goes on by itself; not where it waits.
+/// What is counted where one may go on alone: a unit for a message, and a yield for a task that goes on by itself; not
+/// where it waits.
 #[test]
 fn what_tasks_do_is_counted() {
     let config: Config = "solo=on".parse().unwrap();

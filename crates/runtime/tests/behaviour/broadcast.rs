@@ -1,4 +1,5 @@
-//! `broadcast`: messages of senders of all kinds, to receivers of all kinds that give up now and then, while others come and go.
+//! `broadcast`: messages of senders of all kinds, to receivers of all kinds that give up now and then, while others
+//! come and go.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};

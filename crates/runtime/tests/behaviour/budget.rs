@@ -1,4 +1,5 @@
-//! The budget in channels and locks: who never has to wait gives way all the same, and who has no budget left is not forgotten.
+//! The budget in channels and locks: who never has to wait gives way all the same, and who has no budget left is not
+//! forgotten.
 
 use std::future::Future;
 use std::pin::pin;
@@ -133,7 +134,8 @@ fn what_a_thread_never_waits_for_gives_way() {
     }
 }
 
-/// Polls `first` without budget, then `second` with, both of which must wait; then `event`, which is for one. Whether it was for the first.
+/// Polls `first` without budget, then `second` with, both of which must wait; then `event`, which is for one. Whether
+/// it was for the first.
 async fn is_first_served<F: Future>(first: F, second: F, event: impl FnOnce()) -> bool {
     let (mut first, mut second) = (pin!(first), pin!(second));
     while coop::has_budget_remaining() {

@@ -176,7 +176,8 @@ fn a_value_is_made_once_for_all_kinds() {
     );
 }
 
-/// Who makes the value, who would make it and who waits for it are bound to the only worker. The first one is suspended while it makes it.
+/// Who makes the value, who would make it and who waits for it are bound to the only worker. The first one is suspended
+/// while it makes it.
 #[test]
 fn waiting_in_blocking_style_for_a_value_suspends_a_user_level_thread() {
     watched("value, blocking style", || {

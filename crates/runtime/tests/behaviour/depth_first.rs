@@ -197,7 +197,8 @@ fn what_was_there_before_keeps_its_place() {
     assert_eq!(order, ["second child", "first child", "b", "c", "d"]);
 }
 
-/// What has run and gives way keeps its place too, though it was spawned in this streak and lies behind what has not begun.
+/// What has run and gives way keeps its place too, though it was spawned in this streak and lies behind what has not
+/// begun.
 #[test]
 fn what_gives_way_keeps_its_place() {
     let order = notes("join-polls=64", |note| async move {

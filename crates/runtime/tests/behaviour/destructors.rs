@@ -155,7 +155,8 @@ fn a_payload_whose_destructor_panics_in_a_detached_task() {
     });
 }
 
-/// Of what a thread's closure has, at each end that does not unwind its stack; one that does aborts at a second panic, as std's.
+/// Of what a thread's closure has, at each end that does not unwind its stack; one that does aborts at a second panic,
+/// as std's.
 #[test]
 fn what_threads_have_panics_when_it_is_dropped() {
     for_each_shape_if(
@@ -370,7 +371,8 @@ fn a_thread_that_never_runs_is_in_its_group_until_all_it_has_captured_is_dropped
     );
 }
 
-/// A thread drops a result whose destructor waits, and wakes the thread when it goes on: that ends one run of the thread, and another has begun.
+/// A thread drops a result whose destructor waits, and wakes the thread when it goes on: that ends one run of the
+/// thread, and another has begun.
 #[test]
 fn a_destructor_that_waits_hides_no_wake_up_of_its_thread() {
     let runtime = Runtime::builder().worker_threads(1).build().unwrap();

@@ -43,8 +43,8 @@ fn what_is_queued_behind_a_stuck_cache_is_taken_by_another() {
     });
 }
 
-/// A task behind the first cache that again and again spawns a few short ones, which its worker runs one after the other,
-/// while a worker behind the second is woken for something of its own and runs dry.
+/// A task behind the first cache that again and again spawns a few short ones, which its worker runs one after the
+/// other, while a worker behind the second is woken for something of its own and runs dry.
 fn blink(machine: &str, config: &str) -> WorkerMetrics {
     let runtime = runtime(machine, config);
     let workers = runtime.handle().worker_count();
@@ -137,9 +137,9 @@ impl Bell {
     }
 }
 
-/// How often something is taken with one policy and without it, everything else being the same and no other policy in the way, so that
-/// what it saves is its own. How much there is when a thief comes by is chance, and on a busy machine it is the machine's: so there are
-/// rounds until so many were taken without the policy.
+/// How often something is taken with one policy and without it, everything else being the same and no other policy in
+/// the way, so that what it saves is its own. How much there is when a thief comes by is chance, and on a busy machine
+/// it is the machine's: so there are rounds until so many were taken without the policy.
 fn compare(machine: &'static str, policy: &'static str, enough: u64, taken: fn(&WorkerMetrics) -> u64) {
     watched(&format!("{policy} on {machine}"), move || {
         let alone = "aggregation=off,numa=off,gates=off,move-cost=0ns,sets-steal-after=1s";

@@ -222,7 +222,8 @@ fn the_budget_is_one_polls() {
     });
 }
 
-/// A thousand messages, by a `select!` beside a branch that is always ready and spends nothing. How often that was taken.
+/// A thousand messages, by a `select!` beside a branch that is always ready and spends nothing. How often that was
+/// taken.
 async fn receive_beside_ready(biased: bool) -> usize {
     let (sender, receiver) = mpmc::bounded::<usize>(1000);
     (0..1000).for_each(|n| sender.try_send(n).unwrap());
@@ -245,7 +246,8 @@ async fn receive_beside_ready(biased: bool) -> usize {
     others
 }
 
-/// Else the receiver, once the budget is spent, is refused each time, and the `select!` ready each time, by the other branch.
+/// Else the receiver, once the budget is spent, is refused each time, and the `select!` ready each time, by the other
+/// branch.
 #[test]
 fn a_select_gives_way_where_one_branch_spends_the_budget_and_the_other_none() {
     for_each_shape(|shape| {
@@ -269,8 +271,8 @@ fn a_select_gives_way_where_one_branch_spends_the_budget_and_the_other_none() {
 /// How long the favoured compute in each turn: four times the `slot-time` below.
 const PIECE: Duration = Duration::from_micros(200);
 
-/// Turns of those that `favour` starts, which compute in each, until a victim has had 30, which only gives way: one worker, whose streaks
-/// are measured from the start.
+/// Turns of those that `favour` starts, which compute in each, until a victim has had 30, which only gives way: one
+/// worker, whose streaks are measured from the start.
 fn turns_beside_a_victim(
     victim_is_a_thread: bool,
     favour: impl FnOnce(Arc<AtomicBool>, Arc<AtomicUsize>) + Send + 'static,
@@ -303,7 +305,8 @@ fn turns_beside_a_victim(
     turns.load(Ordering::SeqCst) / TURNS
 }
 
-/// Most turns of the favoured for one of the victim: one each of two, three polls out of the slot or its like, and some to begin with.
+/// Most turns of the favoured for one of the victim: one each of two, three polls out of the slot or its like, and some
+/// to begin with.
 const TURNS_EACH: usize = 12;
 
 /// Tells the others when it is its turn; ends after very many, so that one who starves is seen.

@@ -106,7 +106,8 @@ fn a_call_may_wait_for_the_pool() {
     });
 }
 
-/// The calls are in tasks of which all but one run on a thread of the pool, and there are as many as have others in their place.
+/// The calls are in tasks of which all but one run on a thread of the pool, and there are as many as have others in
+/// their place.
 #[test]
 fn calls_that_wait_for_the_pool_are_relieved_by_as_many_as_it_has_places() {
     for places in [1, 2, 5] {
@@ -298,7 +299,8 @@ fn the_runtime_is_dropped_inside() {
     }
 }
 
-/// Workers and relievers that come and go all the time, tasks and threads among them; then the runtime ends in the midst of it.
+/// Workers and relievers that come and go all the time, tasks and threads among them; then the runtime ends in the
+/// midst of it.
 #[test]
 fn calls_of_all_kinds_at_once() {
     for_each_shape_if(

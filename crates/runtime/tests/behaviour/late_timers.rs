@@ -1,4 +1,5 @@
-//! Timers whose runtime stops while somebody waits for them who is no task of it: they end at their deadlines all the same.
+//! Timers whose runtime stops while somebody waits for them who is no task of it: they end at their deadlines all the
+//! same.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;

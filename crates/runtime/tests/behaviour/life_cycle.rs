@@ -398,7 +398,8 @@ fn a_task_knows_its_own_id() {
     });
 }
 
-/// Else one that waits in blocking style for a channel of ours would wait for ever, and its worker with it: nobody refills the budget meanwhile.
+/// Else one that waits in blocking style for a channel of ours would wait for ever, and its worker with it: nobody
+/// refills the budget meanwhile.
 #[test]
 fn the_destructors_of_a_task_that_has_spent_its_budget_have_one() {
     struct Asks(std::sync::mpsc::Sender<bool>);

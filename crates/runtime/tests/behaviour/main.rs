@@ -1,8 +1,8 @@
 //! What users may rely on, through the public API alone, on every shape of machine.
 //!
-//! A scenario runs once a shape (see [`shape`]), each time under a watchdog: a lost wake-up fails the test and names the
-//! shape, it does not hang the run. Nothing here waits by sleeping for a while: threads and tasks meet at gates, and what
-//! can only be observed is looked at again until it holds or a generous limit has passed.
+//! A scenario runs once a shape (see [`shape`]), each time under a watchdog: a lost wake-up fails the test and names
+//! the shape, it does not hang the run. Nothing here waits by sleeping for a while: threads and tasks meet at gates,
+//! and what can only be observed is looked at again until it holds or a generous limit has passed.
 
 mod abort_handle;
 mod alone;

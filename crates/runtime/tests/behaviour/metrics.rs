@@ -197,7 +197,8 @@ fn every_task_is_counted_in_and_out() {
         assert_eq!(counted.unwrap(), 7, "{config}");
         from_outside.abort();
         runtime.block_on(from_outside).unwrap_err();
-        // All but what the pool ran has ended on a worker: those, and three that were spawned outside. They are counted after their joiners know.
+        // All but what the pool ran has ended on a worker: those, and three that were spawned outside. They are counted
+        // after their joiners know.
         eventually("all are counted", || {
             let total = runtime.metrics().total();
             (total.spawned, total.finished) == (7, 10)

@@ -121,7 +121,8 @@ fn a_short_thread_waits_for_one_that_is_long_not_for_all() {
     assert!(pieces > 700, "each has its turn in between: {pieces}");
 }
 
-/// Round trips of a pair beside a long one, until that has computed 100 pieces, for a thousand turns of one that gives way.
+/// Round trips of a pair beside a long one, until that has computed 100 pieces, for a thousand turns of one that gives
+/// way.
 async fn trips_beside(long: Long, turns: Arc<AtomicUsize>, there: mpmc::Sender<()>, back: mpmc::Receiver<()>) -> usize {
     let [pieces, from] = [&long.pieces, &turns].map(|count| count.load(Ordering::Relaxed));
     let mut trips = 0;
@@ -188,7 +189,8 @@ fn trips_of_threads() -> usize {
     })
 }
 
-/// Each turn of the one that gives way is followed by three of the pair's, but where the system takes the CPU for so long that short ones are taken for long ones.
+/// Each turn of the one that gives way is followed by three of the pair's, but where the system takes the CPU for so
+/// long that short ones are taken for long ones.
 fn has_more_than_half(trips: impl Fn() -> usize) -> bool {
     (0..50).any(|_| trips() > 500)
 }
@@ -228,7 +230,8 @@ fn so_it_does_beside_long_tasks_that_wake_one_another() {
     assert!(pieces > 300, "each has its turn in between: {pieces}");
 }
 
-/// Whatever is always ready beside them, whatever a policy answers, and whether all are tasks or every second one is a thread.
+/// Whatever is always ready beside them, whatever a policy answers, and whether all are tasks or every second one is a
+/// thread.
 #[test]
 fn long_ones_have_their_turns_one_after_the_other() {
     const LONG: usize = 4;

@@ -417,7 +417,8 @@ fn the_course_is_the_same_each_time() {
     }
 }
 
-/// A task that is never out of work does not keep the thread in `block_on` from its turn, whenever its worker comes to it.
+/// A task that is never out of work does not keep the thread in `block_on` from its turn, whenever its worker comes to
+/// it.
 #[test]
 fn a_busy_task_does_not_hold_up_the_body() {
     for _ in 0..20 {

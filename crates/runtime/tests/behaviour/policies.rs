@@ -1,5 +1,5 @@
-//! Policies at work on machines of 16, 64 and 256 workers: for each a scenario in which its counters move as it says, and the
-//! same scenario with it switched off.
+//! Policies at work on machines of 16, 64 and 256 workers: for each a scenario in which its counters move as it says,
+//! and the same scenario with it switched off.
 
 use std::error::Error;
 
@@ -45,7 +45,8 @@ pub(crate) const MACHINES: [Machine; 3] = [
 pub(crate) enum End {
     /// As it should.
     Shown,
-    /// A busy machine took so long to run the worker that was claimed that another came to the rescue: it has shown nothing.
+    /// A busy machine took so long to run the worker that was claimed that another came to the rescue: it has shown
+    /// nothing.
     Overtaken,
 }
 
@@ -64,8 +65,9 @@ fn is_overtaken(stage: &Stage) -> bool {
     moves(&total, Cause::Rescue) + moves(&total, Cause::Steal) > 0
 }
 
-/// Runs `scenario` on every machine, with each configuration: the first has the policy on, the second is the control. Tasks run
-/// for next to nothing here; so that they go home, that is left out of account unless the configuration speaks of it.
+/// Runs `scenario` on every machine, with each configuration: the first has the policy on, the second is the control.
+/// Tasks run for next to nothing here; so that they go home, that is left out of account unless the configuration
+/// speaks of it.
 pub(crate) fn for_each_machine(on: &'static str, off: &'static str, scenario: fn(&Machine, Stage, bool) -> End) {
     for_each_of(&MACHINES, on, off, scenario);
 }
@@ -100,8 +102,8 @@ pub(crate) fn moves(metrics: &WorkerMetrics, cause: Cause) -> u64 {
         .sum()
 }
 
-/// Policy 1: a member queues in the group under its lock, others through its mailbox, and the task runs there. Without it the
-/// task stays with its waker, and runs elsewhere.
+/// Policy 1: a member queues in the group under its lock, others through its mailbox, and the task runs there. Without
+/// it the task stays with its waker, and runs elsewhere.
 #[test]
 fn wakes_are_queued_in_groups() {
     for_each_machine("groups=on", "groups=off", |machine, mut stage, on| {
@@ -285,8 +287,8 @@ fn a_task_moves_no_more_often_than_the_cap_says() {
 /// Policy 7: who is idle is left asleep if the work would wait for less time than waking takes.
 #[test]
 fn wakes_that_do_not_pay_are_left_out() {
-    // The sentinel finds what is left, but not before it has been counted. Waking costs so much that on a busy machine, too, tasks
-    // run for less.
+    // The sentinel finds what is left, but not before it has been counted. Waking costs so much that on a busy machine,
+    // too, tasks run for less.
     const ON: &str =
         "wake-cost=on,wake-cost-most=1ms,wake-cost-least=1ms,cap=off,aggregation=off,numa=off,sentinel=30ms";
     const OFF: &str =
@@ -301,7 +303,8 @@ fn wakes_that_do_not_pay_are_left_out() {
         let first = stage.wake(home, home);
         let wake = stage.wake(home, next);
         if first.counted(|c| c.unparks) > 0 || wake.counted(|c| c.unparks + c.unparks_suppressed) != 1 {
-            // The idle worker had not gone to sleep yet, or was just having a look, or slept again before it was counted.
+            // The idle worker had not gone to sleep yet, or was just having a look, or slept again before it was
+            // counted.
             return End::Overtaken;
         }
         assert_eq!(wake.counted(|c| c.unparks), u64::from(!on));
@@ -335,8 +338,8 @@ fn counts_are_published_lazily() {
                 let metrics = runtime.metrics();
                 assert!(metrics.llcs.iter().any(|llc| llc.busy_ns > 0));
                 let total = metrics.total();
-                // Tasks and busy time when a worker parks, which it does after a search that failed, and that it is busy when it
-                // goes back to work.
+                // Tasks and busy time when a worker parks, which it does after a search that failed, and that it is
+                // busy when it goes back to work.
                 let parks = 3 * (total.searches_failed + 2 * machine.workers as u64);
                 assert_eq!(total.publications <= parks, lazy, "{total:?}");
             });

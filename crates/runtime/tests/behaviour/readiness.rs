@@ -1,4 +1,5 @@
-//! L: what becomes readable or writable reaches whoever waits for it, whatever the other tasks do, as long as a worker is free.
+//! L: what becomes readable or writable reaches whoever waits for it, whatever the other tasks do, as long as a worker
+//! is free.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream as Plain;
@@ -73,7 +74,8 @@ fn messages_go_through_pipes() {
     });
 }
 
-/// Whoever slept in the poll is stuck in a task now: the sentinel takes over, whichever cache the workers left are behind.
+/// Whoever slept in the poll is stuck in a task now: the sentinel takes over, whichever cache the workers left are
+/// behind.
 #[test]
 fn stuck_workers_delay_nobody_while_one_is_free() {
     for_each_shape_if(
@@ -102,7 +104,8 @@ fn stuck_workers_delay_nobody_while_one_is_free() {
     );
 }
 
-/// Whoever took over from a worker that is stuck sleeps in the poll from then on: not each message waits for an interval of the sentinel.
+/// Whoever took over from a worker that is stuck sleeps in the poll from then on: not each message waits for an
+/// interval of the sentinel.
 #[test]
 fn who_has_taken_over_polls_on_while_the_other_is_stuck() {
     let runtime = Shape::flat(2).runtime();
@@ -151,7 +154,8 @@ fn a_task_that_registers_and_computes_does_not_keep_its_source_to_itself() {
     );
 }
 
-/// Nobody is woken for events but the worker that sleeps in the poll, unless a pause has let the sentinel resign; that takes a look.
+/// Nobody is woken for events but the worker that sleeps in the poll, unless a pause has let the sentinel resign; that
+/// takes a look.
 #[test]
 fn a_steady_load_wakes_no_other_worker() {
     for workers in [2, 4] {

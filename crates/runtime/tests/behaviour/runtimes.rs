@@ -147,7 +147,8 @@ fn many_runtimes_come_and_go() {
     });
 }
 
-/// What a thread of the system has of its own is dropped in an order that nobody chooses: also when what `enter` needs of it is gone.
+/// What a thread of the system has of its own is dropped in an order that nobody chooses: also when what `enter` needs
+/// of it is gone.
 #[test]
 fn a_runtime_is_entered_while_a_thread_ends() {
     /// Enters, and spawns, when its thread ends.

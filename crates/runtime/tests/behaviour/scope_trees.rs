@@ -1,5 +1,5 @@
-//! Scopes of threads and tasks inside of one another, at random: whatever becomes of those inside, and of who waits for them, nobody leaves a scope
-//! before they have ended.
+//! Scopes of threads and tasks inside of one another, at random: whatever becomes of those inside, and of who waits for
+//! them, nobody leaves a scope before they have ended.
 //!
 //! Threads wait, panic, block in place, spend their budget and are aborted; at some time the runtime ends.
 

@@ -22,8 +22,8 @@ pub(crate) fn waits_for_a_scope(runtime: &Runtime) -> bool {
     runtime.handle().threads().into_iter().any(is_scope)
 }
 
-/// Calls `scope` on a user-level thread: it leaves the closure of a scope at once, in which somebody passes the gate, and spawns
-/// somebody who drops the token.
+/// Calls `scope` on a user-level thread: it leaves the closure of a scope at once, in which somebody passes the gate,
+/// and spawns somebody who drops the token.
 pub(crate) fn spawns_after_its_closure_has_returned(scope: fn(Gate, Token)) {
     for_each_shape_if(
         |shape| shape.workers <= 4,

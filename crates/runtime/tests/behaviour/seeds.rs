@@ -20,7 +20,8 @@ fn paused(seed: u64) -> Runtime {
     Runtime::builder().start_paused(true).seed(seed).build().unwrap()
 }
 
-/// Which branches the body takes, which the tasks do, and in which order tasks run, of which each works for `work` every time.
+/// Which branches the body takes, which the tasks do, and in which order tasks run, of which each works for `work`
+/// every time.
 fn course(runtime: &Runtime, work: Duration) -> Vec<u64> {
     let log = Log::default();
     runtime.block_on(async {

@@ -18,7 +18,8 @@ type Sent = Cell<u8>;
 type Shared = std::sync::MutexGuard<'static, u8>;
 type Neither = Rc<u8>;
 
-/// Whether a type has a marker: of two constants of one name, the compiler takes the one of the type, if its bound holds, before that of a trait.
+/// Whether a type has a marker: of two constants of one name, the compiler takes the one of the type, if its bound
+/// holds, before that of a trait.
 macro_rules! is {
     ($marker:ident, $type:ty) => {{
         struct Asked<T>(PhantomData<T>);
@@ -116,7 +117,8 @@ fn a_future_goes_where_its_lock_may_be_shared() {
     assert_eq!(marks!(WriteOwned<Sent>), NONE);
 }
 
-/// Who holds a mutex has the value alone: it need not be `Sync` to be sent there. Who sees the guard may come to the mutex.
+/// Who holds a mutex has the value alone: it need not be `Sync` to be sent there. Who sees the guard may come to the
+/// mutex.
 #[test]
 fn a_guard_of_a_mutex_is_sent_as_its_value_is() {
     assert_eq!(marks!(Mutex<Sent>), ALL);

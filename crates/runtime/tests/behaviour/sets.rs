@@ -22,8 +22,8 @@ pub(crate) fn runtime(machine: &str, config: &str) -> Runtime {
     builder.config(config).build().unwrap()
 }
 
-/// What makes rescuers patient, so that a machine that is busy with other things does not look like one that is stuck: a
-/// worker of these tests may not get a CPU for milliseconds.
+/// What makes rescuers patient, so that a machine that is busy with other things does not look like one that is stuck:
+/// a worker of these tests may not get a CPU for milliseconds.
 pub(crate) const PATIENT: &str = "short-runs=0,rescue-any=1s,rescue-llc=1s,sentinel=1s,skip-age=1s,skip-count=255,sets-steal-after=100ms,\
                        numa-steal-after=1s,groups=on";
 
@@ -86,7 +86,8 @@ pub(crate) fn worker() -> usize {
 
 #[test]
 fn a_client_and_a_server_from_two_roots_end_up_behind_one_cache() {
-    // Caches of eight workers each, of 16, 64 and 256; the pair begins behind different ones. The control leaves them there.
+    // Caches of eight workers each, of 16, 64 and 256; the pair begins behind different ones. The control leaves them
+    // there.
     let machines = ["node:1 llc:2 core:8", "node:2 llc:4 core:8", "node:4 llc:8 core:8"];
     let configs = [("default", true), ("aggregation=off", false)];
     for (machine, (config, together)) in machines
@@ -115,8 +116,8 @@ fn pulls(total: &WorkerMetrics) -> u64 {
     total.moves_pull_node + total.moves_pull_machine
 }
 
-/// Two tasks that begin behind different caches of eight, then play; each gives the worker that ran it last. They are those
-/// that happen to hold up the first worker behind each of the first two.
+/// Two tasks that begin behind different caches of eight, then play; each gives the worker that ran it last. They are
+/// those that happen to hold up the first worker behind each of the first two.
 fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
     let workers = runtime.handle().worker_count();
     let table = Arc::new(Table::default());
@@ -145,8 +146,8 @@ fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<usize>> {
 }
 
 /// A token goes round among tasks of one group, most of which live behind one cache and some behind another, until
-/// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker, and how often
-/// it was pulled and ran there. The caches have 1 MiB each.
+/// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker, and how
+/// often it was pulled and ran there. The caches have 1 MiB each.
 fn ring(group: &TaskGroup, config: &str, rounds: usize, stop: impl Fn(&WorkerMetrics) -> bool) -> (u64, u64) {
     // Nobody is a waker of few, so that the ring does not heal by its single wakes.
     let machine = "node:1 llc:2 core:8 llc-size:1048576";

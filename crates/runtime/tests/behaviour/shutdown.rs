@@ -301,7 +301,8 @@ impl Drop for Blocking {
 
 thread_local!(static HELD_UP_BY: RefCell<Option<Blocking>> = const { RefCell::new(None) });
 
-/// Workers and a thread of the pool have gone, but for a destructor of a thread-local that takes its time: it is not theirs.
+/// Workers and a thread of the pool have gone, but for a destructor of a thread-local that takes its time: it is not
+/// theirs.
 #[test]
 fn thread_locals_are_not_waited_for_with_a_limit() {
     for_each_shape(|shape| {

@@ -1,4 +1,5 @@
-//! Ending a runtime from every kind of code, in every way: it neither panics nor waits where it must not, and all is dropped.
+//! Ending a runtime from every kind of code, in every way: it neither panics nor waits where it must not, and all is
+//! dropped.
 
 use std::cell::RefCell;
 use std::time::Duration;

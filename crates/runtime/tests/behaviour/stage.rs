@@ -1,8 +1,8 @@
-//! A machine on which the test decides what every worker does: each is held by a puppet that does what it is told, until the
-//! test lets it go; and on each lives a task, its resident, that waits to be woken.
+//! A machine on which the test decides what every worker does: each is held by a puppet that does what it is told,
+//! until the test lets it go; and on each lives a task, its resident, that waits to be woken.
 //!
-//! So a wake-up has the waker, the home and the idle workers that a test needs, on two processors as on two hundred, and the
-//! counters say what became of it. Nothing depends on how fast anything runs.
+//! So a wake-up has the waker, the home and the idle workers that a test needs, on two processors as on two hundred,
+//! and the counters say what became of it. Nothing depends on how fast anything runs.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};

@@ -296,8 +296,8 @@ fn a_task_that_yields_beside_a_flow_of_slow_tasks_from_outside() {
     );
 }
 
-/// A worker with tasks of its own takes from a long backlog no more than it runs: what it takes goes behind them, and those
-/// that come after go behind that.
+/// A worker with tasks of its own takes from a long backlog no more than it runs: what it takes goes behind them, and
+/// those that come after go behind that.
 #[test]
 fn a_task_that_yields_beside_a_backlog_from_outside() {
     const BACKLOG: usize = 10_000;

@@ -13,8 +13,8 @@ const BATCH: usize = 100;
 /// preempted.
 const SPARED_MAX: u64 = 50;
 
-/// Steals, but for rescues, while one task spawns and joins batches. Every haul is cheap if a move costs more than any task
-/// takes; none is if it costs nothing.
+/// Steals, but for rescues, while one task spawns and joins batches. Every haul is cheap if a move costs more than any
+/// task takes; none is if it costs nothing.
 fn steals(move_cost: Nanos) -> u64 {
     let mut config = Config::default();
     config.steal.move_cost = move_cost;

@@ -1,5 +1,5 @@
-//! What policies say to workers without work, on machines of 16, 64 and 256 workers: for each a scenario in which its counters
-//! move as it says, and the same scenario with it switched off.
+//! What policies say to workers without work, on machines of 16, 64 and 256 workers: for each a scenario in which its
+//! counters move as it says, and the same scenario with it switched off.
 
 use quadrille::metrics::WorkerMetrics;
 use quadrille::policy::{Cause, Level};
@@ -35,9 +35,9 @@ fn far(machine: &Machine) -> Level {
     }
 }
 
-/// Policy 7: a worker that has found little behind other caches does not look there in its first search, whatever it was woken for;
-/// one that has found much does, as without the policy. Before it sleeps it looks everywhere all the same, and the search after
-/// that asks no gate.
+/// Policy 7: a worker that has found little behind other caches does not look there in its first search, whatever it
+/// was woken for; one that has found much does, as without the policy. Before it sleeps it looks everywhere all the
+/// same, and the search after that asks no gate.
 #[test]
 fn caches_where_little_was_found_are_looked_at_seldom() {
     const LITTLE: &str = "gates=on,gate-start=0,skip-count=10,aggregation=off,numa=off,wake-cost=off,sentinel=100ms";
@@ -60,8 +60,8 @@ fn check_gates(machine: &Machine, mut stage: Stage, closed: bool) -> End {
     if moves(&after, Cause::Rescue) > moves(&before, Cause::Rescue) {
         return End::Overtaken;
     }
-    // One search fails before the worker sleeps again, whatever the gates say, and one at a closed gate: unless it had yet to look
-    // before it sleeps when the task was made.
+    // One search fails before the worker sleeps again, whatever the gates say, and one at a closed gate: unless it had
+    // yet to look before it sleeps when the task was made.
     let failed = after.searches_failed - before.searches_failed;
     assert_eq!(failed >= ROUNDS + ROUNDS / 2, closed, "{failed} searches");
     assert!(failed <= 2 * ROUNDS + ROUNDS / 2, "{failed} searches");
@@ -72,12 +72,12 @@ fn check_gates(machine: &Machine, mut stage: Stage, closed: bool) -> End {
     End::Shown
 }
 
-/// Searches of a thief that was told to leave what it found, at least: each is a skip, however many caches there are, and so many
-/// make it take the task.
+/// Searches of a thief that was told to leave what it found, at least: each is a skip, however many caches there are,
+/// and so many make it take the task.
 const SKIPPED_MIN: u64 = 240;
 
-/// The last worker has a task to spare and so many on the first node are idle, all others busy; one is woken for it. Checks whether
-/// it is told to leave the task.
+/// The last worker has a task to spare and so many on the first node are idle, all others busy; one is woken for it.
+/// Checks whether it is told to leave the task.
 fn check_left(machine: &Machine, mut stage: Stage, idle: usize, left: bool) -> End {
     let last = machine.workers - 1;
     let spare = stage.settle(last, 1)[0];
@@ -106,8 +106,8 @@ fn check_left(machine: &Machine, mut stage: Stage, idle: usize, left: bool) -> E
     End::Shown
 }
 
-/// Policy 6: of two places the one with up to two idle workers more is no better, and what waits in the other is left there. Past
-/// that are three, the thief included.
+/// Policy 6: of two places the one with up to two idle workers more is no better, and what waits in the other is left
+/// there. Past that are three, the thief included.
 #[test]
 fn small_imbalances_are_not_stolen() {
     const ON: &str = "numa=on,numa-steal-after=0ns,sets-steal-after=0ns,skip-count=240,aggregation=off,gates=off,\

@@ -119,7 +119,8 @@ enum By {
 impl By {
     const EACH: [By; 3] = [By::Panic, By::Abort, By::End];
 
-    /// Unwinds a thread of a runtime of so many workers, whose `destructor` runs then, and runs `meanwhile` on the calling one.
+    /// Unwinds a thread of a runtime of so many workers, whose `destructor` runs then, and runs `meanwhile` on the
+    /// calling one.
     fn unwinds(self, workers: usize, destructor: impl FnOnce() + Send + 'static, meanwhile: impl FnOnce()) {
         let runtime = Runtime::builder().worker_threads(workers).build().unwrap();
         let begun = Gate::default();
@@ -143,7 +144,8 @@ impl By {
     }
 }
 
-/// What a destructor waits for while its thread is unwound may come, if it does not need its worker: a lock, say, that is held for a moment.
+/// What a destructor waits for while its thread is unwound may come, if it does not need its worker: a lock, say, that
+/// is held for a moment.
 #[test]
 fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
     if !is_child() {
@@ -227,7 +229,8 @@ fn a_scope_whose_threads_do_not_end_while_panicking_is_refused_with_a_reason() {
     assert!(said.contains(expected), "{said}");
 }
 
-/// Threads and tasks of a scope that another worker runs are waited for in place; those of a runtime that ends are dropped, and so have ended.
+/// Threads and tasks of a scope that another worker runs are waited for in place; those of a runtime that ends are
+/// dropped, and so have ended.
 #[test]
 fn a_scope_is_waited_for_while_a_thread_is_unwound() {
     if !is_child() {
@@ -271,8 +274,8 @@ fn locks_memory() -> bool {
     may
 }
 
-/// In locked memory there are no marks, on any kernel: threads run on stacks with guards of the old kind, as many as there are mappings
-/// for, and then spawning fails with a reason.
+/// In locked memory there are no marks, on any kernel: threads run on stacks with guards of the old kind, as many as
+/// there are mappings for, and then spawning fails with a reason.
 #[cfg(target_os = "linux")]
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]

@@ -1,4 +1,5 @@
-//! User-level threads under gdb, where it is installed: a backtrace goes from the thread's own stack to the worker that runs it.
+//! User-level threads under gdb, where it is installed: a backtrace goes from the thread's own stack to the worker that
+//! runs it.
 
 use std::hint::black_box;
 use std::io::ErrorKind;

@@ -62,8 +62,8 @@ fn each_thread_starts_and_stops_once() {
     assert_eq!(*log.lock().unwrap(), BTreeMap::from(expected));
 }
 
-/// The thread of the trace is waited for before the limit of a shutdown begins: nothing of the user's runs on it. The child goes when
-/// its input ends, after its first line.
+/// The thread of the trace is waited for before the limit of a shutdown begins: nothing of the user's runs on it. The
+/// child goes when its input ends, after its first line.
 #[test]
 fn the_thread_of_the_trace_calls_no_hook() {
     if is_child() {
@@ -110,7 +110,8 @@ fn is_in_pool() -> bool {
     thread::current().name().is_some_and(|name| name.contains("-blocking-"))
 }
 
-/// A runtime with one blocking thread that leaves as soon as it has no job; then it opens `stopping`, and stays until `release` is open.
+/// A runtime with one blocking thread that leaves as soon as it has no job; then it opens `stopping`, and stays until
+/// `release` is open.
 fn stops_slowly(stopping: &Gate, release: &Gate) -> Runtime {
     let (stopping, release) = (stopping.clone(), release.clone());
     Runtime::builder()

@@ -1,4 +1,5 @@
-//! The matrix of a user-level thread's life: what happens to it × what its owner does with the handle, counting everything.
+//! The matrix of a user-level thread's life: what happens to it × what its owner does with the handle, counting
+//! everything.
 
 use std::panic::panic_any;
 use std::sync::{Arc, Mutex};
@@ -218,7 +219,8 @@ fn happen(
             eventually("it waits", || gate.waiting() > 0);
             gate.open();
         }
-        // A worker that is let go may start it before it sees that it shall leave: then it waits, and comes to the same end.
+        // A worker that is let go may start it before it sees that it shall leave: then it waits, and comes to the same
+        // end.
         RuntimeDroppedBeforeItStarts => return runtime.shutdown_background(),
         RuntimeDroppedWhileItWaits => {
             eventually("it waits", || gate.waiting() > 0);

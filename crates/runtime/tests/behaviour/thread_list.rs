@@ -47,7 +47,8 @@ fn address<T>(shared: &Arc<T>) -> usize {
     Arc::as_ptr(shared).addr()
 }
 
-/// Each runtime lists its own threads, and one that comes after another, in its place if the allocator has it so, none of that. The gate is never opened.
+/// Each runtime lists its own threads, and one that comes after another, in its place if the allocator has it so, none
+/// of that. The gate is never opened.
 #[test]
 fn of_one_runtime_and_no_other() {
     let gate = Gate::default();

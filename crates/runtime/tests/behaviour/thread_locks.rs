@@ -1,4 +1,5 @@
-//! `Mutex` and `RwLock` of threads: threads, tasks and ordinary threads at one lock; who is next; what a panic leaves behind.
+//! `Mutex` and `RwLock` of threads: threads, tasks and ordinary threads at one lock; who is next; what a panic leaves
+//! behind.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};

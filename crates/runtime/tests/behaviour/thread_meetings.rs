@@ -1,5 +1,5 @@
-//! `Condvar`, `Barrier` and `mpsc` of threads: among threads, tasks and ordinary threads; futures that are dropped while they wait;
-//! and the end of a runtime with threads that wait for, or hold, each of them.
+//! `Condvar`, `Barrier` and `mpsc` of threads: among threads, tasks and ordinary threads; futures that are dropped
+//! while they wait; and the end of a runtime with threads that wait for, or hold, each of them.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! A thread that waits within a poll of what it waits for: a nested wait, a lock, a turn that it gives up. Its waits have one waker, and none uses up
-//! what another is owed.
+//! A thread that waits within a poll of what it waits for: a nested wait, a lock, a turn that it gives up. Its waits
+//! have one waker, and none uses up what another is owed.
 
 use std::future::{Future as _, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -82,8 +82,8 @@ fn is_shared(places: &BTreeMap<usize, usize>) -> bool {
     (0..2).all(|worker| places.get(&worker).is_some_and(|count| *count >= all / 4))
 }
 
-/// Spawns threads from worker 0, which runs them itself as soon as it likes, until they are shared or there are many; what the list says
-/// then.
+/// Spawns threads from worker 0, which runs them itself as soon as it likes, until they are shared or there are many;
+/// what the list says then.
 async fn round(handle: Handle) -> BTreeMap<usize, usize> {
     let (begun, gate) = (Count::default(), Gate::default());
     let mut threads = Vec::new();
@@ -105,8 +105,8 @@ async fn round(handle: Handle) -> BTreeMap<usize, usize> {
     places
 }
 
-/// The spawner gives way at once, and its worker could have them all. The other one needs a processor to take its share: where it gets one
-/// late, which a loaded machine is free to do, another round shows it.
+/// The spawner gives way at once, and its worker could have them all. The other one needs a processor to take its
+/// share: where it gets one late, which a loaded machine is free to do, another round shows it.
 #[test]
 fn threads_of_a_spawner_that_gives_way_are_shared() {
     let runtime = runtime(2);

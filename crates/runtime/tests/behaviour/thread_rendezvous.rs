@@ -147,7 +147,8 @@ fn who_is_woken() {
     assert_eq!(poll(recv.as_mut(), &receives), Poll::Ready(Ok(2)));
 }
 
-/// A send that is dropped takes its message with it. A message that was handed over is not lost with its receiver's future.
+/// A send that is dropped takes its message with it. A message that was handed over is not lost with its receiver's
+/// future.
 #[test]
 fn who_gives_up() {
     let dropped = Count::default();
@@ -183,7 +184,8 @@ fn who_gives_up() {
     assert_eq!(dropped.get(), 4, "nobody can receive it any more");
 }
 
-/// Those whose receives were given up go with the receiver, each, and a panic of one of them is told when all have gone.
+/// Those whose receives were given up go with the receiver, each, and a panic of one of them is told when all have
+/// gone.
 #[test]
 fn messages_that_panic_when_they_are_dropped_keep_no_other() {
     struct Bomb {

@@ -128,7 +128,8 @@ fn results_are_dropped_inside() {
     });
 }
 
-/// The runtime ends while a scope waits for threads that wait, have not started, or run elsewhere: first they end, then it.
+/// The runtime ends while a scope waits for threads that wait, have not started, or run elsewhere: first they end, then
+/// it.
 #[test]
 fn a_scope_outlasts_its_borrows_at_shutdown() {
     for_each_shape_if(
@@ -228,7 +229,8 @@ fn who_is_aborted_waits_for_each_scope() {
                     drop(outer.spawn(child));
                 });
             });
-            // Both: a parent that comes to the scope's end after its child has ended has nothing to wait for, where it would notice.
+            // Both: a parent that comes to the scope's end after its child has ended has nothing to wait for, where it
+            // would notice.
             eventually("the child waits, and its parent", || {
                 gate.waiting() == 1 && waits_for_a_scope(&runtime)
             });

@@ -1,4 +1,5 @@
-//! The end of a runtime with threads that are suspended: each is unwound, on its own OS thread, by destructors that do things.
+//! The end of a runtime with threads that are suspended: each is unwound, on its own OS thread, by destructors that do
+//! things.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

@@ -61,7 +61,8 @@ fn neither_starves_the_other() {
     );
 }
 
-/// With both kinds always ready on one worker they run in turn: by number, while no poll is known as long. One that the machine interrupts would be.
+/// With both kinds always ready on one worker they run in turn: by number, while no poll is known as long. One that the
+/// machine interrupts would be.
 #[test]
 fn they_run_in_turn() {
     let by_number = "overtake=off".parse().unwrap();

@@ -29,8 +29,8 @@ fn sum(depth: u64) -> u64 {
     sum(depth - 1) + frame[(depth % 32) as usize]
 }
 
-/// Threads with stacks of several sizes, many at a time and in rounds, so that stacks are mapped, used again and unmapped; and those that
-/// are unwound: by a panic, by an abort, by the end of the runtime.
+/// Threads with stacks of several sizes, many at a time and in rounds, so that stacks are mapped, used again and
+/// unmapped; and those that are unwound: by a panic, by an abort, by the end of the runtime.
 fn all_walks_of_life() {
     let runtime = Runtime::builder().worker_threads(2).build().unwrap();
     for depth in [5, 20, 50] {

@@ -1,5 +1,6 @@
-//! Whoever can go on was told: futures of all locks and channels are made, polled by one task or another, dropped, and given what they wait
-//! for, in random order. In the end all who were woken are polled, until nobody is woken any more; then nobody else may be ready.
+//! Whoever can go on was told: futures of all locks and channels are made, polled by one task or another, dropped, and
+//! given what they wait for, in random order. In the end all who were woken are polled, until nobody is woken any more;
+//! then nobody else may be ready.
 //!
 //! A script that fails prints its steps.
 

@@ -1,4 +1,5 @@
-//! Wakers, and destructors of messages, may use what they belong to: they are cloned, called and dropped outside of all locks.
+//! Wakers, and destructors of messages, may use what they belong to: they are cloned, called and dropped outside of all
+//! locks.
 //!
 //! Under one, a case would hang, or panic.
 
@@ -56,7 +57,8 @@ fn tries(future: impl Future) {
     poll(pin!(future), Waker::noop());
 }
 
-/// Polls a future by two wakers that do what `calls` does, and drops it; before that `end` ends the wait, if there is one.
+/// Polls a future by two wakers that do what `calls` does, and drops it; before that `end` ends the wait, if there is
+/// one.
 fn calls_back<F: Future>(what: &str, future: F, calls: impl Fn() + 'static, end: Option<impl FnOnce()>) {
     let before = CALLS.get();
     CALL.set(Some(Box::new(calls)));

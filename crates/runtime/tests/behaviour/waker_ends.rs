@@ -1,7 +1,8 @@
 //! What a poll has got is not lost when a waker panics as it is dropped in that poll.
 //!
-//! A poll that finds nothing clones a waker that is not ours, and looks again; what it has not used of that it drops. So each case gives what
-//! is waited for while the waker is cloned, and the clone panics when it is dropped. Where it is the cloning that panics, nothing has changed.
+//! A poll that finds nothing clones a waker that is not ours, and looks again; what it has not used of that it drops.
+//! So each case gives what is waited for while the waker is cloned, and the clone panics when it is dropped. Where it
+//! is the cloning that panics, nothing has changed.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;

@@ -18,7 +18,8 @@ fn polled<F: Future>(future: Pin<&mut F>, wakes: &Count) -> bool {
     future.poll(&mut Context::from_waker(&wakes.waker())).is_ready()
 }
 
-/// Polled by two tasks, one after the other, it keeps the second one's waker, which is called once when `end` has ended the wait.
+/// Polled by two tasks, one after the other, it keeps the second one's waker, which is called once when `end` has ended
+/// the wait.
 fn keeps_the_last_waker<F: Future>(what: &str, future: F, end: impl FnOnce()) {
     let (first, second) = (Count::default(), Count::default());
     let mut future = pin!(future);

@@ -127,8 +127,9 @@ fn a_peer_that_answers_no_ping_is_given_up() {
             .handshake::<_, Full<Bytes>>(stream)
             .await
             .unwrap();
-        // It has ended in any case, while we hold the client. hyper's own task for the connection has found out, and has left both a word
-        // and the end of itself for the half that sends requests: which of them that one sees first decides whether the end is an error.
+        // It has ended in any case, while we hold the client. hyper's own task for the connection has found out, and
+        // has left both a word and the end of itself for the half that sends requests: which of them that one sees
+        // first decides whether the end is an error.
         if let Err(error) = timeout(LIMIT, connection).await.unwrap() {
             assert!(error.is_timeout(), "{error:?}");
         }

@@ -64,9 +64,9 @@ where
 
 /// The same, with the task.
 ///
-/// Who asks although the server has closed the connection waits for the task first: a request that is sent at the moment
-/// at which hyper's connection ends may stay in its channel, neither answered nor refused, for as long as the client
-/// lives (hyper's issue 4122).
+/// Who asks although the server has closed the connection waits for the task first: a request that is sent at the
+/// moment at which hyper's connection ends may stay in its channel, neither answered nor refused, for as long as the
+/// client lives (hyper's issue 4122).
 pub(crate) async fn client_and_connection<I, B>(io: I) -> (SendRequest<B>, JoinHandle<hyper::Result<()>>)
 where
     I: Read + Write + Unpin + Send + 'static,

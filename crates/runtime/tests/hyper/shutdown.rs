@@ -17,8 +17,8 @@ use quadrille::sync::oneshot;
 use crate::peers::{client, client_and_connection, get, listen, pair, serve, text};
 use crate::watched::{on_runtimes, watched};
 
-/// Serves `stream` until it ends; from `stop` on it ends after the request that it is at. A request says on `begun` that
-/// it has begun, and waits for `answer`.
+/// Serves `stream` until it ends; from `stop` on it ends after the request that it is at. A request says on `begun`
+/// that it has begun, and waits for `answer`.
 async fn serve_until(
     stream: TcpStream,
     stop: oneshot::Receiver<()>,

@@ -206,11 +206,13 @@ fn a_refused_connection_can_be_tried_again() {
     });
 }
 
-/// The system may choose the very port as that of the new socket if nobody is bound to it: two ends that connect to each other at the same time have a
-/// connection, and here the two are one. A client that tries again until its server is there comes to that soon.
+/// The system may choose the very port as that of the new socket if nobody is bound to it: two ends that connect to
+/// each other at the same time have a connection, and here the two are one. A client that tries again until its server
+/// is there comes to that soon.
 #[test]
 fn nobody_connects_to_itself() {
-    // Linux goes through the ports of a kind in small steps, and has 14,116 of them unless told otherwise: two or three times in so many it comes to this one.
+    // Linux goes through the ports of a kind in small steps, and has 14,116 of them unless told otherwise: two or three
+    // times in so many it comes to this one.
     const ATTEMPTS: usize = 30_000;
     watched(|| {
         let runtime = Runtime::builder().worker_threads(1).build().unwrap();

@@ -1,4 +1,5 @@
-//! Buffers of the crate `bytes`: what is read is appended, what is written is taken out, and whoever is dropped while it waits has changed nothing.
+//! Buffers of the crate `bytes`: what is read is appended, what is written is taken out, and whoever is dropped while
+//! it waits has changed nothing.
 
 use std::io::{self, ErrorKind, IoSlice, Write as _};
 use std::pin::{Pin, pin};

@@ -1,4 +1,5 @@
-//! A process that has no descriptor left. The limit holds for all of a process, so each test here runs in one of its own.
+//! A process that has no descriptor left. The limit holds for all of a process, so each test here runs in one of its
+//! own.
 
 use std::fs::File;
 use std::net;

@@ -1,7 +1,8 @@
-//! Sockets, through the public API alone. The other side of a connection is mostly a socket of std on a thread of its own.
+//! Sockets, through the public API alone. The other side of a connection is mostly a socket of std on a thread of its
+//! own.
 //!
-//! Nothing here waits by sleeping for a while: both sides meet in what they send, and every test runs under a watchdog, so
-//! that a lost wake-up fails and doesn't hang.
+//! Nothing here waits by sleeping for a while: both sides meet in what they send, and every test runs under a watchdog,
+//! so that a lost wake-up fails and doesn't hang.
 
 #[cfg(target_os = "linux")]
 mod async_fd;

@@ -122,7 +122,8 @@ fn a_reader_that_goes_ends_writes_that_wait() {
     });
 }
 
-/// What has no method here is done by the descriptor: each end waits for its side, and forgets it when there was nothing.
+/// What has no method here is done by the descriptor: each end waits for its side, and forgets it when there was
+/// nothing.
 #[test]
 fn operations_by_the_descriptor_of_a_pipe() {
     on_runtimes(|| async {
@@ -173,8 +174,8 @@ fn terminal() -> Option<(OwnedFd, std::fs::File)> {
     Some((terminal, types.into()))
 }
 
-/// Each read gives one packet, or one line, however much there is: libuv's tests of terminals have found out what comes of the belief that it was all. The second
-/// has no event of its own.
+/// Each read gives one packet, or one line, however much there is: libuv's tests of terminals have found out what comes
+/// of the belief that it was all. The second has no event of its own.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_ends_a_read_early_leaves_the_rest_to_be_read() {
@@ -198,7 +199,8 @@ fn what_ends_a_read_early_leaves_the_rest_to_be_read() {
     });
 }
 
-/// The event is there whenever the one worker has run dry. Yet it is to look at timers, at what comes from outside, and whether it shall end.
+/// The event is there whenever the one worker has run dry. Yet it is to look at timers, at what comes from outside, and
+/// whether it shall end.
 #[test]
 fn who_never_waits_for_its_pipes_neglects_nothing() {
     watched(|| {

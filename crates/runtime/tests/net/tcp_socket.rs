@@ -233,7 +233,8 @@ fn connecting_by_fast_open_waits_for_no_connection() {
 fn set_tcp_option(socket: &TcpSocket, option: libc::c_int) -> std::io::Result<()> {
     let on: libc::c_int = 1;
     let length = libc::socklen_t::try_from(size_of_val(&on)).unwrap();
-    // SAFETY: the kernel reads `length` bytes of `on`, which has so many, during the call; `socket` holds its descriptor open.
+    // SAFETY: the kernel reads `length` bytes of `on`, which has so many, during the call; `socket` holds its
+    // descriptor open.
     let outcome = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -102,7 +102,8 @@ fn a_path_that_begins_with_a_zero_byte_names_no_file() {
     });
 }
 
-/// An address that has no path is one all the same: whoever has sent from it is answered, also by who must wait for its room.
+/// An address that has no path is one all the same: whoever has sent from it is answered, also by who must wait for its
+/// room.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_sender_without_a_path_is_answered() {

@@ -476,7 +476,8 @@ async fn writing_to_what_cannot_seek_keeps_what_was_read_ahead() -> io::Result<(
     Ok(())
 }
 
-/// To answer that it would block is not for who polls, by the traits of futures-io: that waits for somebody who was never asked to wake it.
+/// To answer that it would block is not for who polls, by the traits of futures-io: that waits for somebody who was
+/// never asked to wake it.
 #[quadrille::test]
 async fn what_does_not_block_is_waited_for() -> io::Result<()> {
     let (reader, mut writer) = io::pipe()?;

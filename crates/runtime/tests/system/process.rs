@@ -336,8 +336,8 @@ async fn many_children_at_a_time() {
     assert!(set.join_all().await.into_iter().all(|right| right));
 }
 
-/// In a process that ignores `SIGCHLD`, so that nobody's child leaves a zombie. To listen to it would take that away for good, and a child that is gone before
-/// it has a descriptor is no reason to.
+/// In a process that ignores `SIGCHLD`, so that nobody's child leaves a zombie. To listen to it would take that away
+/// for good, and a child that is gone before it has a descriptor is no reason to.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_that_is_gone_at_once_leaves_the_signal_ignored() {
@@ -444,8 +444,9 @@ fn a_child_does_not_inherit_the_timer_slack_of_its_worker() {
     );
 }
 
-/// The runtime has descriptors of its own, and has made some for its users: sockets, pipes to other children, those by which it hears of signals. A child of
-/// std's, of a thread that has nothing to do with it, has what this process was started with.
+/// The runtime has descriptors of its own, and has made some for its users: sockets, pipes to other children, those by
+/// which it hears of signals. A child of std's, of a thread that has nothing to do with it, has what this process was
+/// started with.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_inherits_neither_descriptors_nor_signals() {

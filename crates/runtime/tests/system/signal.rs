@@ -114,7 +114,8 @@ fn a_handler_needs_no_room_on_a_small_stack() {
         told.store(true, std::sync::atomic::Ordering::Relaxed);
         thread.join().unwrap();
         say("enough");
-        // std's `exit` frees the alternate stack of the main thread, which may still be sent a signal: none may come any more.
+        // std's `exit` frees the alternate stack of the main thread, which may still be sent a signal: none may come
+        // any more.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         std::process::exit(5);
     }
@@ -164,8 +165,8 @@ fn has_stopped(child: &Child) -> bool {
     })
 }
 
-/// What comes while a process is stopped is all pending for whichever thread goes on first. If each handler interrupted the one before,
-/// their frames would need several times the stack.
+/// What comes while a process is stopped is all pending for whichever thread goes on first. If each handler interrupted
+/// the one before, their frames would need several times the stack.
 #[cfg(target_os = "linux")]
 #[test]
 fn many_kinds_at_once_need_the_room_of_one() {

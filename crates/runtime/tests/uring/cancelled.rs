@@ -81,7 +81,8 @@ unsafe impl IoBuf for Told {
     }
 }
 
-/// A write that waits for room keeps its buffer until the kernel has let go of it; then it is dropped, and the socket closed.
+/// A write that waits for room keeps its buffer until the kernel has let go of it; then it is dropped, and the socket
+/// closed.
 #[test]
 fn a_write_that_is_dropped_gives_its_buffer_and_its_socket_back() {
     on_backends(|| async {

@@ -11,7 +11,8 @@ use futures_lite::future::poll_once;
 use crate::watched::watched;
 use crate::{connection, runtime};
 
-/// Begins to write, and goes on when the other end has heard it, by way of `wait`, which ends when its argument answers true.
+/// Begins to write, and goes on when the other end has heard it, by way of `wait`, which ends when its argument answers
+/// true.
 fn writes_and_waits(wait: impl Fn(&dyn Fn() -> bool) + Send + Sync + 'static) {
     watched(move || {
         let wait = Arc::new(wait);

@@ -1,4 +1,5 @@
-//! Sockets and files whose operations own their buffers, through the public API alone, by io_uring and by the fall-back. The other side is std's.
+//! Sockets and files whose operations own their buffers, through the public API alone, by io_uring and by the
+//! fall-back. The other side is std's.
 //!
 //! Where the kernel refuses io_uring the fall-back alone is tested, and the tests say so.
 

@@ -54,8 +54,8 @@ impl Meeting {
     }
 }
 
-/// Goes down the stack so many frames of some 200 bytes, is suspended on the way down and on the way up now and then, and finds what it left
-/// there: zero, else the frames where it does not.
+/// Goes down the stack so many frames of some 200 bytes, is suspended on the way down and on the way up now and then,
+/// and finds what it left there: zero, else the frames where it does not.
 fn dive(frames: usize, rng: &mut Rng) -> usize {
     let left = std::hint::black_box([frames; 16]);
     if rng.below(16) == 0 {
@@ -109,7 +109,8 @@ pub(crate) fn wander(ledger: &Ledger, meeting: &Meeting, rng: &mut Rng) {
                 *count -= 1;
             }
             7 => {
-                // Who was ended between the two has left one too many: full for ever, or empty, is for nobody to wait for.
+                // Who was ended between the two has left one too many: full for ever, or empty, is for nobody to wait
+                // for.
                 let limit = Duration::from_micros(200);
                 let _given = meeting.sender.send(1).wait_timeout(limit);
                 let _taken = meeting.receiver.recv().wait_timeout(limit);

@@ -1,9 +1,9 @@
 //! A limit on how often wake-ups may move a task to another CPU.
 //!
-//! Two proposals of September 2023: a fixed quota of moves in a window, after which affine wake-ups return to the previous CPU
-//! (20230905171105.1005672-2-mathieu.desnoyers@efficios.com), and one that adapts (-3 of the same series). A window opens with
-//! the first move after the one before has ended. The adaptive quota is then halved if that one was used up, else it grows by
-//! one. Moves by balancing count, and are not limited.
+//! Two proposals of September 2023: a fixed quota of moves in a window, after which affine wake-ups return to the
+//! previous CPU (20230905171105.1005672-2-mathieu.desnoyers@efficios.com), and one that adapts (-3 of the same series).
+//! A window opens with the first move after the one before has ended. The adaptive quota is then halved if that one was
+//! used up, else it grows by one. Moves by balancing count, and are not limited.
 
 use quadrille_policy::{CapMode, MigrationCap, Nanos};
 

@@ -50,8 +50,9 @@ impl GroupLoad {
         }
     }
 
-    /// A task was enqueued by `by`, which `moved` it there from another CPU or not; returns how long the publication took.
-    /// Only moves change a CPU's share at once; everything else changes it slowly, and is below what is published.
+    /// A task was enqueued by `by`, which `moved` it there from another CPU or not; returns how long the publication
+    /// took. Only moves change a CPU's share at once; everything else changes it slowly, and is below what is
+    /// published.
     pub(super) fn enqueued(&mut self, world: &mut World, by: WorkerId, moved: bool, now: Nanos) -> Nanos {
         if !moved {
             return Nanos(0);

@@ -1,51 +1,54 @@
 //! One locked run queue a CPU, after Linux 6.5's fair scheduler, to see whether published curves appear.
 //!
 //! These are the kernel's rules, with the kernel's constants; `quadrille-policy` decides nothing here, except that its
-//! configuration says what is varied: `group` is the unit in which wakers take another CPU's lock themselves, `lazy` whether the
-//! load of the task group is published at most once a millisecond, `filter` whether utilisation limits the search for an idle CPU,
-//! `numa` whether new tasks may leave their node a little less idle than others, `cap=fixed` and `cap=adaptive` whether there is a
-//! [limit](limit) on moves; by default there is none.
+//! configuration says what is varied: `group` is the unit in which wakers take another CPU's lock themselves, `lazy`
+//! whether the load of the task group is published at most once a millisecond, `filter` whether utilisation limits the
+//! search for an idle CPU, `numa` whether new tasks may leave their node a little less idle than others, `cap=fixed`
+//! and `cap=adaptive` whether there is a [limit](limit) on moves; by default there is none.
 //!
-//! 1. For a woken task either the waker's CPU is chosen, if nothing else is queued there, or its previous CPU, if it is idle or
-//!    no busier, or else the waker's. The task goes there if that CPU is idle; else to the previous one, if that is idle and behind
-//!    the same last-level cache; else to any idle CPU of that cache; else to the chosen one ([`select`]).
-//!    To look at a CPU in a search takes a transfer of its run queue's line, unless the searcher's cache has it as it is
-//!    ([`StateLines`]): that line has the lock, the count of tasks and who runs, so that whoever wakes, enqueues, switches or goes idle
-//!    there writes it. The looks at the task's previous CPU and the chosen one are part of a wake-up's other costs.
-//! 2. *Direct*: the waker takes that CPU's lock and enqueues the task. *Queued*: it puts the task on the CPU's wake list,
-//!    a lock-free list, and interrupts the CPU if the list was empty; that one then takes its own lock and enqueues all
-//!    of them. Queued if the two CPUs are in different units, or if the CPU is idle; else direct.
+//! 1. For a woken task either the waker's CPU is chosen, if nothing else is queued there, or its previous CPU, if it is
+//!    idle or no busier, or else the waker's. The task goes there if that CPU is idle; else to the previous one, if
+//!    that is idle and behind the same last-level cache; else to any idle CPU of that cache; else to the chosen one
+//!    ([`select`]). To look at a CPU in a search takes a transfer of its run queue's line, unless the searcher's cache
+//!    has it as it is ([`StateLines`]): that line has the lock, the count of tasks and who runs, so that whoever wakes,
+//!    enqueues, switches or goes idle there writes it. The looks at the task's previous CPU and the chosen one are part
+//!    of a wake-up's other costs.
+//! 2. *Direct*: the waker takes that CPU's lock and enqueues the task. *Queued*: it puts the task on the CPU's wake
+//!    list, a lock-free list, and interrupts the CPU if the list was empty; that one then takes its own lock and
+//!    enqueues all of them. Queued if the two CPUs are in different units, or if the CPU is idle; else direct.
 //! 3. A task runs until it waits, or for a slice of 3 ms while others are queued.
-//! 4. A new task goes to the node with the most idle CPUs, to the idlest of them; with `numa` it stays on its maker's node
-//!    while no more tasks run there than the tolerance (a quarter of its CPUs in the proposal of September 2020, which asked
-//!    that of balancing; since cb29a5c19d2d new tasks and balancing follow one rule). A first task, which nobody here has
-//!    made, goes to any idlest CPU.
+//! 4. A new task goes to the node with the most idle CPUs, to the idlest of them; with `numa` it stays on its maker's
+//!    node while no more tasks run there than the tolerance (a quarter of its CPUs in the proposal of September 2020,
+//!    which asked that of balancing; since cb29a5c19d2d new tasks and balancing follow one rule). A first task, which
+//!    nobody here has made, goes to any idlest CPU.
 //! 5. A CPU that runs dry pulls a task from its last-level cache's longest queue, if it has recently been idle for
 //!    longer than that costs, and goes idle.
 //!
-//! Left out: wake-up preemption, all but one cgroup, the tick, and balancing by the tick. Of a pipe's mutex there is only that
-//! who would spin for long sleeps, once. To be handed the mutex counts as a wake-up by somebody who is about to wait, as all
-//! others by pipes do; in the kernel it does not. If it did not here, next to nothing would move (0.002 moves a message, where
-//! 0.019 were published), because most that sleep sleep for the mutex. The 500 us of rule 5 are those of kernels before 5.16.
+//! Left out: wake-up preemption, all but one cgroup, the tick, and balancing by the tick. Of a pipe's mutex there is
+//! only that who would spin for long sleeps, once. To be handed the mutex counts as a wake-up by somebody who is about
+//! to wait, as all others by pipes do; in the kernel it does not. If it did not here, next to nothing would move (0.002
+//! moves a message, where 0.019 were published), because most that sleep sleep for the mutex. The 500 us of rule 5 are
+//! those of kernels before 5.16.
 //!
 //! # Against row A
 //!
-//! Three [costs](crate::Cost) are set by hackbench on `epyc-9654-2s` with 32 groups over pipes and `lazy=off`: `pipe_spin`,
-//! `queue_lines`, `contended_add` (and the pipe's own, by the rate of messages). Mean of four seeds, 40 ms, without the first
-//! quarter:
+//! Three [costs](crate::Cost) are set by hackbench on `epyc-9654-2s` with 32 groups over pipes and `lazy=off`:
+//! `pipe_spin`, `queue_lines`, `contended_add` (and the pipe's own, by the rate of messages). Mean of four seeds, 40
+//! ms, without the first quarter:
 //!
 //! | unit | 1 | 2 | 4 | 8 | 16 |
 //! |---|---|---|---|---|---|
 //! | published time | 1.00 | 1.03 | 1.03 | 1.18 | 1.48 |
 //! | simulated | 1.00 | 1.02 | 1.02 | 0.97 | 1.48 |
 //!
-//! At size 1, 183 messages a us pass (published 185) with 0.06 switches each (0.07); at 16, 29 % of the time is idle (34 %). At 8 it
-//! misses by 22 points: in the model, wake-ups in a unit are dear because additions to the group's load queue up under the run queues'
-//! locks, and a queue forms all at once. Seeds differ by 5 % at any size.
+//! At size 1, 183 messages a us pass (published 185) with 0.06 switches each (0.07); at 16, 29 % of the time is idle
+//! (34 %). At 8 it misses by 22 points: in the model, wake-ups in a unit are dear because additions to the group's load
+//! queue up under the run queues' locks, and a queue forms all at once. Seeds differ by 5 % at any size.
 //!
-//! When searches began to pay for the lines that they read, thirty-six sets of the three were tried on this row. None met 8. The nearest,
-//! `pipe_spin=180,queue_lines=20,contended_add=190`, has 1.00, 1.02, 1.03, 1.05, 1.47 and 0.08 switches a message, but stands beside a
-//! collapse: with `contended_add=210` it is 1.95 at 16, and size 1 passes 168 messages a us. So the costs stay as they were.
+//! When searches began to pay for the lines that they read, thirty-six sets of the three were tried on this row. None
+//! met 8. The nearest, `pipe_spin=180,queue_lines=20,contended_add=190`, has 1.00, 1.02, 1.03, 1.05, 1.47 and 0.08
+//! switches a message, but stands beside a collapse: with `contended_add=210` it is 1.95 at 16, and size 1 passes 168
+//! messages a us. So the costs stay as they were.
 
 mod cpu;
 mod limit;
@@ -108,7 +111,8 @@ impl Kernel {
         let units = match units {
             Units::Groups => workers.iter().map(|worker| worker.group.0).collect(),
             Units::Scattered(len) => {
-                // CPU i and those a stride away: a stride of as many as there are units puts them as far apart as it goes.
+                // CPU i and those a stride away: a stride of as many as there are units puts them as far apart as it
+                // goes.
                 let count = workers.len().div_ceil(usize::from(len.max(1)));
                 let unit = |cpu: usize| u16::try_from(cpu % count).unwrap_or_default();
                 (0..workers.len()).map(unit).collect()
@@ -309,7 +313,8 @@ impl Scheduler for Kernel {
             self.caches[llc].busy(now, &mut self.cpus[worker.index()].counted, true);
             return self.run(world, worker, task, t);
         }
-        // Whoever enqueued meanwhile saw a CPU that was not idle, and left the rest to it: none did, since this is one event.
+        // Whoever enqueued meanwhile saw a CPU that was not idle, and left the rest to it: none did, since this is one
+        // event.
         self.caches[llc].busy(now, &mut self.cpus[worker.index()].counted, false);
         self.states.write(worker, worker, &world.space);
         let cpu = &mut self.cpus[worker.index()];

@@ -1,9 +1,10 @@
-//! How many CPUs a search looks at where no utilisation limits it: as many as the time that this CPU was idle lately allows
-//! (`SIS_PROP`, the default of Linux 4.13 to 5.19), the rule that the cut-off by utilisation was measured against, and replaced.
+//! How many CPUs a search looks at where no utilisation limits it: as many as the time that this CPU was idle lately
+//! allows (`SIS_PROP`, the default of Linux 4.13 to 5.19), the rule that the cut-off by utilisation was measured
+//! against, and replaced.
 //!
-//! A CPU knows for how long it is idle on average, and what its searches took. The quotient, times the CPUs of the cache, is how
-//! many it looks at; at least three. What searches take is subtracted from the idle time, which is halved in every tick that the CPU
-//! stays busy; half of the average is what it begins with whenever it was idle.
+//! A CPU knows for how long it is idle on average, and what its searches took. The quotient, times the CPUs of the
+//! cache, is how many it looks at; at least three. What searches take is subtracted from the idle time, which is halved
+//! in every tick that the CPU stays busy; half of the average is what it begins with whenever it was idle.
 
 use quadrille_policy::Nanos;
 

@@ -39,8 +39,8 @@ impl Kernel {
         chosen
     }
 
-    /// Either the task's previous CPU or the waker's (`wake_affine`). The waker is about to wait, and does not count: its CPU
-    /// it is if nothing is queued there. Else the previous one if it is idle or no busier.
+    /// Either the task's previous CPU or the waker's (`wake_affine`). The waker is about to wait, and does not count:
+    /// its CPU it is if nothing is queued there. Else the previous one if it is idle or no busier.
     fn affine(&self, previous: WorkerId, waker: Option<WorkerId>) -> WorkerId {
         let Some(waker) = waker else {
             return previous;
@@ -56,8 +56,8 @@ impl Kernel {
         }
     }
 
-    /// Without a search: `target` or the previous CPU, if it is idle or fits, and they share a cache; the previous one first
-    /// where that is the bias.
+    /// Without a search: `target` or the previous CPU, if it is idle or fits, and they share a cache; the previous one
+    /// first where that is the bias.
     fn sitting(
         &mut self,
         world: &World,

@@ -1,9 +1,9 @@
 //! What is asked of a simulated curve, in a form that a program can check.
 //!
-//! Claims are about order, sign, place and ratio; there is none about seconds, because a simulator's seconds mean nothing.
-//! A rule is a pure function of a simulated curve and, for some, of the curve it is held against (the published one, or
-//! another simulated one). The answer always says with which numbers it was met or missed, so that a reader can judge how
-//! narrowly.
+//! Claims are about order, sign, place and ratio; there is none about seconds, because a simulator's seconds mean
+//! nothing. A rule is a pure function of a simulated curve and, for some, of the curve it is held against (the
+//! published one, or another simulated one). The answer always says with which numbers it was met or missed, so that a
+//! reader can judge how narrowly.
 
 use super::curve::{Axis, Curve, Unit};
 
@@ -58,8 +58,8 @@ pub enum Rule {
         /// What counts as different on this one, in percent: less is an accident.
         least: f64,
     },
-    /// At each point on the same side of "no difference" as the other curve. Where that one is nearer than `zero` points,
-    /// this one must be nearer than `slack`.
+    /// At each point on the same side of "no difference" as the other curve. Where that one is nearer than `zero`
+    /// points, this one must be nearer than `slack`.
     SameSign {
         /// What counts as no difference on the other curve.
         zero: f64,

@@ -1,8 +1,8 @@
 //! What is known to be met and missed, and whether a report still says so.
 //!
-//! A [`Standing`] is what the claims of a row come to. `expected.txt` beside this file has the standing of every row and each of its
-//! claims; [`Expected::differs`] holds a simulated row against it. So a row that was met cannot become missed unnoticed, and neither can
-//! the reverse, which would leave the documentation wrong.
+//! A [`Standing`] is what the claims of a row come to. `expected.txt` beside this file has the standing of every row
+//! and each of its claims; [`Expected::differs`] holds a simulated row against it. So a row that was met cannot become
+//! missed unnoticed, and neither can the reverse, which would leave the documentation wrong.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -102,7 +102,8 @@ impl std::error::Error for ExpectedError {}
 impl FromStr for Expected {
     type Err = ExpectedError;
 
-    /// A row a line: its name, its standing, and `+` or `-` for each of its claims. Lines that begin with `#` say nothing.
+    /// A row a line: its name, its standing, and `+` or `-` for each of its claims. Lines that begin with `#` say
+    /// nothing.
     fn from_str(text: &str) -> Result<Self, ExpectedError> {
         let mut rows = BTreeMap::new();
         for (index, line) in text.lines().enumerate() {

@@ -10,8 +10,8 @@
 //! - A **figure** is a published measurement of somebody else, as data with its source ([`published`]).
 //! - A **curve** is a row of values over the figure's axis ([`curve`]).
 //! - A **claim** is what a simulated curve must do ([`claim`]): a rule that a program checks, never "looks alike".
-//! - A **row** joins a figure with the curves that were simulated for it. Its claims are *met* or *missed*; a missed one
-//!   stays in the report with the reason.
+//! - A **row** joins a figure with the curves that were simulated for it. Its claims are *met* or *missed*; a missed
+//!   one stays in the report with the reason.
 //!
 //! Costs are calibrated on row A alone; every other row is a prediction. Nothing here compares seconds.
 

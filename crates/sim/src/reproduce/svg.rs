@@ -1,7 +1,7 @@
 //! A row as a plot: published curves dashed with hollow marks, simulated ones solid.
 //!
-//! 1. The scale of the values covers every curve and "no difference"; it is logarithmic if ratios span more than a factor
-//!    of eight.
+//! 1. The scale of the values covers every curve and "no difference"; it is logarithmic if ratios span more than a
+//!    factor of eight.
 //! 2. Points lie along the axis by their numbers (or the logarithms of these), cases at equal distances.
 //! 3. Everything is written from back to front: grid, frame, curves, legend.
 

@@ -1,8 +1,8 @@
 //! What is put up for the workers of other last-level caches, and what a dry worker takes from behind those.
 //!
-//! Policy 3 has a say: first what is exported, anything else only after some microseconds without a find. So has policy 6:
-//! little or nothing while few run there. Rescuers ask neither. Who goes to sleep beside what it may not have wakes somebody
-//! who may.
+//! Policy 3 has a say: first what is exported, anything else only after some microseconds without a find. So has policy
+//! 6: little or nothing while few run there. Rescuers ask neither. Who goes to sleep beside what it may not have wakes
+//! somebody who may.
 
 use std::collections::VecDeque;
 
@@ -43,8 +43,8 @@ impl Exports {
 }
 
 impl Shipped {
-    /// Between tasks, with more in the deque than runs next and idle workers behind other caches: puts tasks up for those.
-    /// Returns the first one that stays, which runs now and so keeps its place.
+    /// Between tasks, with more in the deque than runs next and idle workers behind other caches: puts tasks up for
+    /// those. Returns the first one that stays, which runs now and so keeps its place.
     pub(super) fn spill(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let llc = world.space.llc(worker);
         let spare = self.workers[worker.index()].deque.len() / 2;
@@ -116,7 +116,8 @@ impl Shipped {
         self.announce_to_anyone(world, queued, llc, to, Some(by), t);
     }
 
-    /// The load of `own` and of the least busy of the other caches; of those on other nodes only if none on our own will do.
+    /// The load of `own` and of the least busy of the other caches; of those on other nodes only if none on our own
+    /// will do.
     fn load(&self, world: &World, own: LlcId, at: Nanos) -> Load {
         let plan = &world.policy.plan.llcs[own.index()];
         let (near, far) = plan.others.split_at(plan.others_on_node);
@@ -149,7 +150,8 @@ impl Shipped {
         view.is_some_and(|view| world.policy.steal_remote(&view) == 0)
     }
 
-    /// What policy 6 is told by a worker that looks behind `llc` and has announced itself; `None`: it has nothing to say.
+    /// What policy 6 is told by a worker that looks behind `llc` and has announced itself; `None`: it has nothing to
+    /// say.
     fn view_of(&self, world: &World, worker: WorkerId, llc: LlcId, now: Nanos) -> Option<RemoteStealView> {
         let own = world.space.llc(worker);
         if !world.policy.limits_steals(own, llc) {
@@ -317,8 +319,8 @@ impl Shipped {
         Some(first)
     }
 
-    /// One task that the own cache has put up for others and nobody came for. It has lost its place in a deque, and is to be
-    /// run now.
+    /// One task that the own cache has put up for others and nobody came for. It has lost its place in a deque, and is
+    /// to be run now.
     pub(super) fn take_back(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) -> Option<TaskId> {
         let llc = world.space.llc(worker);
         if self.exports[llc.index()].age(*t) <= world.policy.config.wake_groups.rescue_llc {
@@ -329,8 +331,8 @@ impl Shipped {
         Some(task)
     }
 
-    /// The last searcher goes to work. Another may have gone to sleep beside what it was told to leave, because this one
-    /// searched: wakes somebody for the first such queue.
+    /// The last searcher goes to work. Another may have gone to sleep beside what it was told to leave, because this
+    /// one searched: wakes somebody for the first such queue.
     pub(super) fn pass_on(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
         if !self.aggregates && !world.policy.active().numa {
             return;
@@ -354,8 +356,8 @@ impl Shipped {
         })
     }
 
-    /// Whether there is anything that a worker must not, or need not, sleep beside; the deques of its own cache included, and
-    /// all if it was the last searcher.
+    /// Whether there is anything that a worker must not, or need not, sleep beside; the deques of its own cache
+    /// included, and all if it was the last searcher.
     pub(super) fn final_look(&mut self, world: &mut World, worker: WorkerId, last: bool, t: &mut Nanos) -> bool {
         let group = world.policy.plan.workers[worker.index()].group.index();
         if self.groups[group].look(world, worker, t) {

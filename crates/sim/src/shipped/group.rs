@@ -60,8 +60,8 @@ impl Group {
         Entry::Mailbox
     }
 
-    /// Takes the oldest task and hands up to `max` further ones, at most half, to `sink`. Nothing while somebody else is at
-    /// it.
+    /// Takes the oldest task and hands up to `max` further ones, at most half, to `sink`. Nothing while somebody else
+    /// is at it.
     pub(super) fn pop(
         &mut self,
         world: &World,

@@ -1,5 +1,5 @@
-//! How busy each cache is, as the runtime tells and samples it: who goes to work, becomes dry, looks up or parks tells what
-//! others should know, and takes a sample if one is due; the sentinel takes one for all.
+//! How busy each cache is, as the runtime tells and samples it: who goes to work, becomes dry, looks up or parks tells
+//! what others should know, and takes a sample if one is due; the sentinel takes one for all.
 
 use quadrille_policy::{BusyCounter, BusySum, LazyRule, Nanos, Utilisation, WorkerId};
 

@@ -1,23 +1,24 @@
 //! The runtime's mechanism in simulated time: what `quadrille`'s scheduler does around the policies' answers.
 //!
-//! It follows the life of a wake-up as the runtime's `sched/README.md` tells it: where a task goes ([`place`]), what the
-//! policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]). Coupling sets
-//! are told of, and asked about, as there ([`coupling`], with the books in [`sets`]); what is put up for other caches, and what
-//! is taken from behind them, is in [`far`]; what the idle masks save is in [`scan`]. Some things are simpler than in the runtime:
+//! It follows the life of a wake-up as the runtime's `sched/README.md` tells it: where a task goes ([`place`]), what
+//! the policy is told ([`view`]), where a dry worker looks ([`search`]), and how it sleeps and is woken ([`sleep`]).
+//! Coupling sets are told of, and asked about, as there ([`coupling`], with the books in [`sets`]); what is put up for
+//! other caches, and what is taken from behind them, is in [`far`]; what the idle masks save is in [`scan`]. Some
+//! things are simpler than in the runtime:
 //!
-//! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races that
-//!   the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
+//! - What a worker does between two events happens at once, at the beginning of the time that it takes. So the races
+//!   that the runtime's theorems are about cannot happen here; what a race costs (lines, locks, wrong guesses) does.
 //! - Tasks do not move while somebody looks: a steal always succeeds.
-//! - What is read before the policy is asked where a task goes costs nothing: the idle word of the task's group, the summary of its
-//!   cache, how long the queue is. To claim by the same words, and to announce what was queued, does.
+//! - What is read before the policy is asked where a task goes costs nothing: the idle word of the task's group, the
+//!   summary of its cache, how long the queue is. To claim by the same words, and to announce what was queued, does.
 //! - To tell of busy time costs nothing; and a worker does not linger before it announces itself idle.
 //! - Nobody expects a burst of new tasks to come again (`wake-cost-burst`).
-//! - The sentinel looks once in its interval, as the runtime's does where nothing is ever overdue in a group's queue; what is, waits
-//!   for one interval or two here, and there for at most 700 us.
-//! - Sets have dense numbers and a place each, where the runtime remembers 256 and takes two of one number for one; what is
-//!   told of a set, and taken from its pulls, is never lost to somebody else.
-//! - There are no threads beside the workers: timers and first spawns come from outside at no cost. A first task that is
-//!   [`Kin::Program`](crate::Kin) is in the set of a root that does not run.
+//! - The sentinel looks once in its interval, as the runtime's does where nothing is ever overdue in a group's queue;
+//!   what is, waits for one interval or two here, and there for at most 700 us.
+//! - Sets have dense numbers and a place each, where the runtime remembers 256 and takes two of one number for one;
+//!   what is told of a set, and taken from its pulls, is never lost to somebody else.
+//! - There are no threads beside the workers: timers and first spawns come from outside at no cost. A first task that
+//!   is [`Kin::Program`](crate::Kin) is in the set of a root that does not run.
 
 mod coupling;
 mod far;
@@ -269,7 +270,8 @@ impl Shipped {
         found
     }
 
-    /// What it runs next was taken in between: what is in the slot goes where thieves look, unless they find something there.
+    /// What it runs next was taken in between: what is in the slot goes where thieves look, unless they find something
+    /// there.
     fn gives_up_slot(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
         let me = &mut self.workers[worker.index()];
         if !me.deque.is_empty() || me.slot.is_none() {

@@ -14,8 +14,8 @@ impl Shipped {
         world.counters(worker).reserved += u64::from(me.reserved_until.0 != 0);
     }
 
-    /// The idle members of `group` that a wake-up by `by` may claim at first: all but those that are kept for other tasks than
-    /// the one that `own` ran last.
+    /// The idle members of `group` that a wake-up by `by` may claim at first: all but those that are kept for other
+    /// tasks than the one that `own` ran last.
     pub(super) fn claimable(
         &self,
         world: &mut World,

@@ -1,8 +1,9 @@
 //! The search that the idle masks save: one worker after another, as the kernel goes through CPUs.
 //!
-//! With [`Model::ShippedScan`](crate::Model::ShippedScan) a waker that would ask the summary of a cache whether anybody is idle
-//! there, and then claim by the masks, looks at its workers instead, from the one after the task's home worker on, until one is
-//! idle. Each look reads the line of a worker's state. The masks remain for what goes to sleep and is claimed, and cost what they cost.
+//! With [`Model::ShippedScan`](crate::Model::ShippedScan) a waker that would ask the summary of a cache whether anybody
+//! is idle there, and then claim by the masks, looks at its workers instead, from the one after the task's home worker
+//! on, until one is idle. Each look reads the line of a worker's state. The masks remain for what goes to sleep and is
+//! claimed, and cost what they cost.
 
 use quadrille_policy::{LlcId, Nanos, TaskPolicy, WakeView};
 

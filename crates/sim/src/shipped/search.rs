@@ -92,8 +92,8 @@ impl Shipped {
         if rescue { self.rescue(world, worker, t) } else { None }
     }
 
-    /// The other caches, those of the own node first; each level that its gate lets this search look at. A rescuer asks none, nor
-    /// does who goes for what it has seen.
+    /// The other caches, those of the own node first; each level that its gate lets this search look at. A rescuer asks
+    /// none, nor does who goes for what it has seen.
     fn search_levels(&mut self, world: &mut World, worker: WorkerId, rescue: bool, t: &mut Nanos) -> Option<TaskId> {
         let home = world.policy.plan.workers[worker.index()].llc;
         let plan = &world.policy.plan.llcs[home.index()];
@@ -120,7 +120,8 @@ impl Shipped {
         None
     }
 
-    /// Steals from the workers of one cache, mates first, but for a rescuer: half of what the first one has that has something, at most `most`.
+    /// Steals from the workers of one cache, mates first, but for a rescuer: half of what the first one has that has
+    /// something, at most `most`.
     pub(super) fn steal_in(
         &mut self,
         world: &mut World,

@@ -1,7 +1,7 @@
 //! What is known of coupling sets: where they run, what that means, and who may follow.
 //!
-//! The policies decide; this is the books. Sets have dense numbers here, so that none is ever looked for and none gives way
-//! to another, where the runtime remembers 256 of them.
+//! The policies decide; this is the books. Sets have dense numbers here, so that none is ever looked for and none gives
+//! way to another, where the runtime remembers 256 of them.
 
 use quadrille_policy::{LlcId, Nanos, Policy, PullView, SetId, SetPolicy, SetView, Share};
 
@@ -115,8 +115,8 @@ impl Sets {
         (told, &mut set.books)
     }
 
-    /// Ends the epoch of a set: what it prefers, and how many of its tasks come there. `util` says how busy a cache is. True
-    /// if others have something new to read.
+    /// Ends the epoch of a set: what it prefers, and how many of its tasks come there. `util` says how busy a cache is.
+    /// True if others have something new to read.
     pub(super) fn end_epoch(
         &mut self,
         policy: &Policy,
@@ -193,7 +193,8 @@ mod tests {
         Policy::new(config, plan)
     }
 
-    /// A worker behind `llc` tells, `ms` after the start, that it ran the set for a millisecond; returns what is known then.
+    /// A worker behind `llc` tells, `ms` after the start, that it ran the set for a millisecond; returns what is known
+    /// then.
     fn tell(sets: &mut Sets, policy: &Policy, set: SetId, llc: u16, ms: u64) -> Known {
         let share = Share {
             number: set.number(),

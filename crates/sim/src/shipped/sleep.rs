@@ -75,8 +75,8 @@ impl Sleepers {
         self.count
     }
 
-    /// Searchers for whose sake nobody is woken for what is queued behind `llc`: those of that cache; where all its workers are
-    /// awake, those of the nearest that has idle ones.
+    /// Searchers for whose sake nobody is woken for what is queued behind `llc`: those of that cache; where all its
+    /// workers are awake, those of the nearest that has idle ones.
     pub(super) fn searching_for(&mut self, world: &World, llc: LlcId, by: Option<WorkerId>, t: &mut Nanos) -> u32 {
         let near = self.searching_behind(world, llc, by, t);
         if near > 0 || self.llcs[llc.index()].idle > 0 {
@@ -243,8 +243,8 @@ impl Sleepers {
         }
     }
 
-    /// Claims one idle member of `group`: `prefer` if it is idle, one of a core that is idle as a whole else, any other but
-    /// `avoid` else, `avoid` last.
+    /// Claims one idle member of `group`: `prefer` if it is idle, one of a core that is idle as a whole else, any other
+    /// but `avoid` else, `avoid` last.
     pub(super) fn claim_in_group(
         &mut self,
         world: &World,

@@ -1,8 +1,8 @@
 //! Programs to simulate: tasks as small state machines that name their next step.
 //!
-//! A [`Workload`] owns the state of all its tasks. It is asked for the next step of one of them whenever the step before
-//! has ended; steps that have to wait (a full channel, a sleep) end when the waiting does. Nothing else happens behind its
-//! back: tasks, channels and memories exist because it made them.
+//! A [`Workload`] owns the state of all its tasks. It is asked for the next step of one of them whenever the step
+//! before has ended; steps that have to wait (a full channel, a sleep) end when the waiting does. Nothing else happens
+//! behind its back: tasks, channels and memories exist because it made them.
 //!
 //! ```
 //! use quadrille_sim::{
@@ -146,8 +146,8 @@ pub enum Kin {
     /// The set of the task that makes it. A first task has one of its own, for all that descend from it.
     #[default]
     Inherited,
-    /// The program of this number: as if one task had made all of it. Nothing is declared; the set is like a process is to
-    /// the kernel.
+    /// The program of this number: as if one task had made all of it. Nothing is declared; the set is like a process is
+    /// to the kernel.
     Program(u32),
     /// The set of this number, declared as `quadrille::TaskGroup` does.
     Declared(u32),

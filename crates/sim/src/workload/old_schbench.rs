@@ -11,8 +11,8 @@ use super::{Context, Kin, NewTask, Setup, Step, TaskId, Workload, text};
 const PROGRAM: Kin = Kin::Program(1);
 
 /// Messengers with workers. A worker computes, puts itself on its messenger's list, wakes it and waits. The messenger
-/// sleeps for `sleep` and up to a quarter more, takes one time stamp and wakes its whole list. Samples are the times from
-/// that stamp until a worker runs; they include the wake loop. Units of work are wake-ups.
+/// sleeps for `sleep` and up to a quarter more, takes one time stamp and wakes its whole list. Samples are the times
+/// from that stamp until a worker runs; they include the wake loop. Units of work are wake-ups.
 ///
 /// There is no preemption: with more workers than hardware threads, waits are multiples of `spin` by construction.
 #[derive(Clone, Debug, PartialEq, Eq)]

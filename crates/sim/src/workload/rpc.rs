@@ -14,8 +14,8 @@ const CLIENTS: Kin = Kin::Program(1);
 /// All servers are another.
 const SERVERS: Kin = Kin::Program(2);
 
-/// `pairs` clients, each with a server of its own: the client sends a request and waits for the answer. Units of work are
-/// transactions, samples their times.
+/// `pairs` clients, each with a server of its own: the client sends a request and waits for the answer. Units of work
+/// are transactions, samples their times.
 ///
 /// Clients and servers are in two coupling sets, as they are two programs; a policy that only looks at sets separates
 /// what belongs together.
@@ -200,7 +200,8 @@ impl Workload for Rpc {
 impl FromStr for Rpc {
     type Err = String;
 
-    /// `name=value,…` with `pairs`, `think` and `work` (ns), `table` (1: one byte, 2: a file server's), `pipe` (0 or 1).
+    /// `name=value,…` with `pairs`, `think` and `work` (ns), `table` (1: one byte, 2: a file server's), `pipe` (0 or
+    /// 1).
     fn from_str(text: &str) -> Result<Self, String> {
         let mut rpc = Self::default();
         text::read(

@@ -10,9 +10,9 @@ use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, To
 /// All tasks are one program.
 const PROGRAM: Kin = Kin::Program(1);
 
-/// One messenger and many workers. A worker posts and waits, and the messenger answers at once. Then the request begins:
-/// the worker sleeps, goes through its memory and computes. Samples are times of requests, units of work are requests; the
-/// program's wake-up latency is [`Report::ready_to_run`](crate::Report::ready_to_run).
+/// One messenger and many workers. A worker posts and waits, and the messenger answers at once. Then the request
+/// begins: the worker sleeps, goes through its memory and computes. Samples are times of requests, units of work are
+/// requests; the program's wake-up latency is [`Report::ready_to_run`](crate::Report::ready_to_run).
 ///
 /// Left out is the program's lock of the CPU: tasks are not preempted while they compute, so nobody would wait for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use quadrille_policy::Nanos;
 use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
 /// One task makes the others. Half of them read a field of one struct, half increment another, `rounds` times each; the
-/// struct is one cache line. The time of the whole is [`Report::time`](crate::Report::time). Units of work are accesses.
+/// struct is one cache line. The time of the whole is [`Report::time`](crate::Report::time). Units of work are
+/// accesses.
 ///
 /// The increments are a load and a store, as the compiler would make them, not an atomic addition.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use super::{Context, Kin, MemoryId, MemorySpec, NewTask, Setup, Step, TaskId, Touch, Workload, text};
 
-/// Tasks that copy, scale, add or triad arrays of their own, without end; they are one program. After each pass they meet at
-/// a barrier, as the threads of an OpenMP loop do. Units of work are KiB moved.
+/// Tasks that copy, scale, add or triad arrays of their own, without end; they are one program. After each pass they
+/// meet at a barrier, as the threads of an OpenMP loop do. Units of work are KiB moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Tasks; 0: one a hardware thread. Default 0.

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// Reads `text` item by item. `set` is told name and number and answers whether it knows the name; `names` says what there
-/// is.
+/// Reads `text` item by item. `set` is told name and number and answers whether it knows the name; `names` says what
+/// there is.
 ///
 /// # Errors
 /// One line about the first item that is wrong.

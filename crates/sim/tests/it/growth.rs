@@ -1,5 +1,5 @@
-//! What a simulation takes grows with its events and with nothing else. Counted, because times say little on a machine that is busy;
-//! instructions an event are a row of `cargo xtask counts`.
+//! What a simulation takes grows with its events and with nothing else. Counted, because times say little on a machine
+//! that is busy; instructions an event are a row of `cargo xtask counts`.
 
 use quadrille_sim::{Hackbench, Machine, Model, Nanos, Report, Schbench, Workload};
 
@@ -7,7 +7,8 @@ use crate::run;
 
 const KERNEL: Model = Model::KernelFaithful { scattered: None };
 
-/// The run for so long, and for four times as long: events enter the queue once each, nearly, and nothing piles up there.
+/// The run for so long, and for four times as long: events enter the queue once each, nearly, and nothing piles up
+/// there.
 fn check<W: Workload + Clone>(machine: &str, model: Model, workload: &W, us: u64, deferred_percent: u64) {
     let workers = machine.parse::<Machine>().unwrap().topology().pus().len();
     let simulate = |us| run(machine, "default", model, workload.clone(), 1, Nanos(us * 1_000));

@@ -242,8 +242,8 @@ fn altered(decision: &Decision) -> Decision {
     decision
 }
 
-/// Runs `work` until every one of `kinds` was decided. All decisions are made the same way again, and the last of each kind would
-/// be missed if it were another.
+/// Runs `work` until every one of `kinds` was decided. All decisions are made the same way again, and the last of each
+/// kind would be missed if it were another.
 fn check(machine: &str, config: &str, work: Work, kinds: &[&str]) {
     let machine: Machine = machine.parse().unwrap();
     let config: Config = config.parse().unwrap();

@@ -1,8 +1,8 @@
 //! Pictures of a machine with its groups drawn, as text ([`text`]) and as SVG ([`svg`]).
 //!
 //! Both walk the same tree: machine, node, LLC, group, core, hardware thread. L2 caches appear as a note on the groups.
-//! A group that lies in several LLCs ([`Groups::explicit`] allows that) is drawn in each, with the members it has there.
-//! `L#` is a dense index of this crate and `P#` the operating system's number, as in hwloc's `lstopo`.
+//! A group that lies in several LLCs ([`Groups::explicit`] allows that) is drawn in each, with the members it has
+//! there. `L#` is a dense index of this crate and `P#` the operating system's number, as in hwloc's `lstopo`.
 
 mod svg;
 mod text;

@@ -1,8 +1,8 @@
 //! Nested boxes, in the manner of `lstopo`'s graphics.
 //!
 //! 1. The machine becomes a tree of boxes with titles.
-//! 2. From the leaves up every box lays its children out in rows, as many a row as comes nearest to a wide screen, and is
-//!    as large as that takes.
+//! 2. From the leaves up every box lays its children out in rows, as many a row as comes nearest to a wide screen, and
+//!    is as large as that takes.
 //! 3. From the root down the boxes are drawn.
 
 use alloc::{format, string::String, vec::Vec};
@@ -11,8 +11,8 @@ use core::fmt::{self, Write as _};
 use super::{Part, bytes_text, parts, summary};
 use crate::{Groups, Pu, Topology};
 
-/// Draws the machine as an SVG document with the title given: nested boxes for machine, nodes, LLCs, groups (dashed), cores
-/// and hardware threads. The numbers in the innermost boxes are the operating system's.
+/// Draws the machine as an SVG document with the title given: nested boxes for machine, nodes, LLCs, groups (dashed),
+/// cores and hardware threads. The numbers in the innermost boxes are the operating system's.
 ///
 /// `groups` are of this machine. Any characters may be in `title`.
 ///

@@ -129,8 +129,8 @@ impl FromStr for Topology {
     ///
     /// # Shape
     /// Levels from the outside in, each with how many of it one member of the level above has: `node`, `llc`, `l2`,
-    /// `core`, `pu`. A level that is not named counts 1, so `node:2 llc:4 core:8 pu:2` has 2 nodes, 8 LLCs, 8 L2s,
-    /// 64 cores and 128 hardware threads, and the 8 cores of an LLC share its one L2; `llc:4 l2:8 pu:2` gives each core an
+    /// `core`, `pu`. A level that is not named counts 1, so `node:2 llc:4 core:8 pu:2` has 2 nodes, 8 LLCs, 8 L2s, 64
+    /// cores and 128 hardware threads, and the 8 cores of an LLC share its one L2; `llc:4 l2:8 pu:2` gives each core an
     /// L2 of its own.
     ///
     /// Where members differ, brackets list what is inside each, separated by commas, in place of the count and of all
@@ -167,8 +167,9 @@ impl FromStr for Topology {
     /// | `l2-size`, `llc-size` | bytes of each cache, or one value for all; 0 is unknown | unknown |
     ///
     /// # Errors
-    /// [`TopologyError::is_syntax`] names the token and what was expected; [`TopologyError::is_too_large`] above
-    /// 65,535 hardware threads, 1,024 nodes or 4,096 LLCs; [`TopologyError::is_invalid`] for attributes that do not fit the shape.
+    /// [`TopologyError::is_syntax`] names the token and what was expected; [`TopologyError::is_too_large`] above 65,535
+    /// hardware threads, 1,024 nodes or 4,096 LLCs; [`TopologyError::is_invalid`] for attributes that do not fit the
+    /// shape.
     fn from_str(text: &str) -> Result<Self, TopologyError> {
         let (shape, attributes) = parse::machine(text)?;
         let at_most = |count: u64, max: usize, parts: &str| match count {

@@ -1,8 +1,10 @@
 //! What sysfs said the last time.
 //!
-//! Of a machine it has some forty files a CPU, and nothing in them is taken to change but which CPUs are online. A program that starts many runtimes, as a suite of tests does, reads them once.
-//! The mask that the kernel gives for a thread has online CPUs only: if all of them are known, nothing is read. What is remembered then may have more CPUs
-//! than are online. Where sysfs numbers CPUs anew some of them are never known; then the list of those that are online is read each time, and nothing else.
+//! Of a machine it has some forty files a CPU, and nothing in them is taken to change but which CPUs are online. A
+//! program that starts many runtimes, as a suite of tests does, reads them once. The mask that the kernel gives for a
+//! thread has online CPUs only: if all of them are known, nothing is read. What is remembered then may have more CPUs
+//! than are online. Where sysfs numbers CPUs anew some of them are never known; then the list of those that are online
+//! is read each time, and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +32,8 @@ impl Known {
         Self(Mutex::new(None))
     }
 
-    /// As [`read`], of what is known if the same CPUs are online, or at least those of `active`, of which the kernel says that they are.
+    /// As [`read`], of what is known if the same CPUs are online, or at least those of `active`, of which the kernel
+    /// says that they are.
     ///
     /// # Errors
     /// As [`read`], which is not remembered.

@@ -33,8 +33,8 @@ use crate::{PuSet, Topology, TopologyError, Warning, topology::Place, warning::W
 /// Where Linux shows its CPUs and nodes.
 pub const DEFAULT_ROOT: &str = "/sys/devices/system";
 
-/// Reads the online CPUs below `root`, which has the folders `cpu` and `node`. No affinity mask, cpuset or quota is looked
-/// at: that is what [`Allowed`](crate::Allowed) is for.
+/// Reads the online CPUs below `root`, which has the folders `cpu` and `node`. No affinity mask, cpuset or quota is
+/// looked at: that is what [`Allowed`](crate::Allowed) is for.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")] {

@@ -151,10 +151,12 @@ impl Topology {
     /// A machine has at most this many hardware threads: 65,535.
     pub const PU_COUNT_MAX: usize = u16::MAX as usize;
 
-    /// A machine that a string describes has at most this many nodes, as many as Linux knows: the matrix of their distances then takes 2 MiB.
+    /// A machine that a string describes has at most this many nodes, as many as Linux knows: the matrix of their
+    /// distances then takes 2 MiB.
     pub const NODE_COUNT_MAX: usize = 1024;
 
-    /// A machine that a string describes has at most this many LLCs. A scheduler may well keep tables of all pairs of them.
+    /// A machine that a string describes has at most this many LLCs. A scheduler may well keep tables of all pairs of
+    /// them.
     pub const LLC_COUNT_MAX: usize = 4096;
 
     /// What a node's own memory costs in the unit of [`Topology::node_distance`]: 10, by ACPI's convention.
@@ -163,7 +165,8 @@ impl Topology {
     /// What another node's memory costs where nothing better is known: 20, by ACPI's convention.
     pub const REMOTE_DISTANCE: u16 = 20;
 
-    /// A machine without structure: `count` hardware threads, each a core with an L2 of its own, in one LLC of one node.
+    /// A machine without structure: `count` hardware threads, each a core with an L2 of its own, in one LLC of one
+    /// node.
     #[must_use]
     pub fn flat(count: u16) -> Self {
         Self::flat_over(&(0..u32::from(count)).collect())
@@ -283,8 +286,9 @@ impl Topology {
         self.distances[from.index() * self.nodes.len() + to.index()]
     }
 
-    /// What is left of the machine when only these CPUs may be used, with dense ids again; CPUs that the machine does not
-    /// have are ignored, and what keeps no CPU disappears. Nothing in common gives a machine without hardware threads.
+    /// What is left of the machine when only these CPUs may be used, with dense ids again; CPUs that the machine does
+    /// not have are ignored, and what keeps no CPU disappears. Nothing in common gives a machine without hardware
+    /// threads.
     ///
     /// ```
     /// use quadrille_topology::Topology;

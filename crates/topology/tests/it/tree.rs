@@ -62,8 +62,8 @@ impl Tree {
         })
     }
 
-    /// Writes a machine below `prefix` as Linux would show it: every node a package, L1 and L2 and L3 with the sizes of the
-    /// machine or 32K, 1024K and 32768K.
+    /// Writes a machine below `prefix` as Linux would show it: every node a package, L1 and L2 and L3 with the sizes of
+    /// the machine or 32K, 1024K and 32768K.
     pub(crate) fn machine(mut self, prefix: &str, machine: &Topology) -> Self {
         let online = machine.os_set().to_string();
         self = self.file(&format!("{prefix}cpu/online"), &online);

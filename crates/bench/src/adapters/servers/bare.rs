@@ -51,7 +51,8 @@ impl<D: Dialogue> Server<D> {
         })
     }
 
-    /// Level-triggered, so that one read an event is enough, and no read or accept waits. A write may, for a client that does not read; the generator always does.
+    /// Level-triggered, so that one read an event is enough, and no read or accept waits. A write may, for a client
+    /// that does not read; the generator always does.
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -96,7 +97,8 @@ impl<D: Dialogue> Server<D> {
     }
 }
 
-/// Answers a request with a greeting, whatever it asks: no header is read. One request at a time, without a body, as the generator sends them.
+/// Answers a request with a greeting, whatever it asks: no header is read. One request at a time, without a body, as
+/// the generator sends them.
 #[derive(Debug)]
 pub struct Greeter {
     request: [u8; BUFFER],

@@ -8,7 +8,8 @@ use super::Dialogue;
 use crate::adapters::blocking::{ThreadRuntime, spawn_failed};
 use crate::outcome::Stop;
 
-/// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end give some back.
+/// Until the next attempt to accept, after one that has failed: mostly no descriptor is left, and connections that end
+/// give some back.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Listeners and streams of TCP that suspend, or block, the thread that waits for them.
@@ -77,7 +78,8 @@ pub(super) use by_names_of_std;
 /// Starts a server that talks to every client in a thread of its own, until the process ends. Where it is.
 ///
 /// # Errors
-/// [`Stop::Failed`] if it cannot listen, or there is no thread; [`Stop::Unsupported`] if the runtime has no such servers.
+/// [`Stop::Failed`] if it cannot listen, or there is no thread; [`Stop::Unsupported`] if the runtime has no such
+/// servers.
 pub fn start<R: ThreadServers, D: Dialogue>(runtime: R) -> Result<SocketAddr, Stop> {
     runtime.run(move || {
         let (listener, address) = runtime.listen()?;

@@ -1,4 +1,5 @@
-//! Servers on each runtime, written as its own documentation does: an accept loop, a task a connection, or a thread ([`blocking`]).
+//! Servers on each runtime, written as its own documentation does: an accept loop, a task a connection, or a thread
+//! ([`blocking`]).
 
 use std::convert::Infallible;
 use std::io;
@@ -33,7 +34,8 @@ pub trait Dialogue: Default + Send + 'static {
     /// Where what comes next is to be put; never empty.
     fn room(&mut self) -> &mut [u8];
 
-    /// Takes the `length` bytes that have come there, and returns what is to be sent now: nothing, if more must come first.
+    /// Takes the `length` bytes that have come there, and returns what is to be sent now: nothing, if more must come
+    /// first.
     ///
     /// # Errors
     /// What came is no request: the connection is to be closed.

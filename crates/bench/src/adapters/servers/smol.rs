@@ -1,4 +1,5 @@
-//! smol: its reactor's sockets; hyper on them, as in smol's examples, by the dozen lines that the crate smol-hyper has for it.
+//! smol: its reactor's sockets; hyper on them, as in smol's examples, by the dozen lines that the crate smol-hyper has
+//! for it.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -65,7 +66,8 @@ impl Servers for Smol {
     }
 }
 
-/// A stream as hyper wants it. Its reads fill what is initialized, so hyper's buffer is zeroed before each, as by smol-hyper.
+/// A stream as hyper wants it. Its reads fill what is initialized, so hyper's buffer is zeroed before each, as by
+/// smol-hyper.
 #[derive(Debug)]
 struct Io(Async<TcpStream>);
 
@@ -75,8 +77,8 @@ impl hyper::rt::Read for Io {
         let length = ready!(Pin::new(&mut self.0).poll_read(cx, buffer))?;
         // That a stream has read no more than it had room for is checked here.
         let length = buffer[..length].len();
-        // SAFETY: `initialize_unfilled` has initialized all bytes that are unfilled, `length` is at most their number, and the stream has got them
-        // as `&mut [u8]`, through which nothing becomes uninitialized.
+        // SAFETY: `initialize_unfilled` has initialized all bytes that are unfilled, `length` is at most their number,
+        // and the stream has got them as `&mut [u8]`, through which nothing becomes uninitialized.
         unsafe { room.advance(length) };
         Poll::Ready(Ok(()))
     }

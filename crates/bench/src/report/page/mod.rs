@@ -1,7 +1,7 @@
 //! `compare --html`: one page that needs nothing else, no network, no script, no other file.
 //!
-//! First the ratios, as the answer most readers come for; then each section with bars, figures and counters; last what a
-//! sceptic wants: machine, versions, commit, command, and how to repeat any single run. Colours follow the reader's
+//! First the ratios, as the answer most readers come for; then each section with bars, figures and counters; last what
+//! a sceptic wants: machine, versions, commit, command, and how to repeat any single run. Colours follow the reader's
 //! preference for light or dark; on a narrow screen names stand above their bars and tables scroll by themselves.
 
 mod ratios;

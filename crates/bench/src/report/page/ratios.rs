@@ -10,7 +10,8 @@ use crate::stats::Ratios;
 /// A ratio this far from 1 is shown as a difference; less is noise.
 const NOISE: f64 = 0.05;
 
-/// Whether a section's figure is the time an operation and the first one of its workload: those alone are of one kind, and have a mean.
+/// Whether a section's figure is the time an operation and the first one of its workload: those alone are of one kind,
+/// and have a mean.
 fn is_time(section: &Section) -> bool {
     let first = section.rows.first().and_then(|row| row.spec.workload.metrics().first());
     first == Some(&Metric::PerOperation) && section.metric == Metric::PerOperation.name()

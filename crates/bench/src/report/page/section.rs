@@ -1,4 +1,5 @@
-//! The part of the page that one workload has: bars or curves, and, folded away, figures, counters and how to repeat a run.
+//! The part of the page that one workload has: bars or curves, and, folded away, figures, counters and how to repeat a
+//! run.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

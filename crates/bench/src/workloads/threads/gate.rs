@@ -45,7 +45,8 @@ impl<R: ThreadRuntime> Clone for Gate<R> {
 impl<R: ThreadRuntime> Gate<R> {
     /// Reports ready and waits until the gate opens.
     pub fn pass(self) {
-        // Ordering: Release; pairs with the Acquire in `all_ready`: what the threads did before they were ready is over.
+        // Ordering: Release; pairs with the Acquire in `all_ready`: what the threads did before they were ready is
+        // over.
         if self.0.missing.fetch_sub(1, Ordering::Release) == 1 {
             R::unpark(&self.0.opener);
         }

@@ -15,10 +15,12 @@ use crate::workloads::mixed::finish;
 use crate::workloads::ping_pong::check;
 use crate::workloads::samples::Samples;
 
-/// Runs it once: `pairs` pairs of `round_trips` each, beside `heavy` threads with pieces of `piece`; creation is excluded.
+/// Runs it once: `pairs` pairs of `round_trips` each, beside `heavy` threads with pieces of `piece`; creation is
+/// excluded.
 ///
 /// # Errors
-/// [`Stop::Failed`] if a thread cannot be made, a number came back wrong, or not at all, or a heavy thread was passed over.
+/// [`Stop::Failed`] if a thread cannot be made, a number came back wrong, or not at all, or a heavy thread was passed
+/// over.
 pub fn run<R: ThreadRuntime, C: ThreadChannel>(
     runtime: R,
     (pairs, round_trips): (usize, usize),

@@ -10,8 +10,8 @@ use crate::workloads::tbench::Files;
 /// Runs it once, on the calling thread: the server on `runtime`, the load from another process.
 ///
 /// # Errors
-/// [`Stop::Failed`] if an answer was wrong or missing, or there is no such server of threads; [`Stop::Unsupported`] if the kernel's limits are too low for such
-/// requests.
+/// [`Stop::Failed`] if an answer was wrong or missing, or there is no such server of threads; [`Stop::Unsupported`] if
+/// the kernel's limits are too low for such requests.
 pub fn run<R: ThreadServers>(runtime: R, serve: Serve) -> Result<Measured, Stop> {
     if serve.spinner {
         return Err(Stop::failed("a server of threads runs without a task that spins"));

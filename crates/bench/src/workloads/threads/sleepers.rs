@@ -1,8 +1,9 @@
 //! thread_sleepers: a crowd of threads that all sleep, and are all woken.
 //!
-//! Three figures of one run: what a thread costs to make, in memory while it sleeps, and to wake and join. Creation lasts from the
-//! first spawn until all have begun; memory is by how much the process's resident set has grown when all sleep; waking lasts
-//! from the first unpark to the last join. There is no warm-up: the first time is the question. Verified by the sum of the results.
+//! Three figures of one run: what a thread costs to make, in memory while it sleeps, and to wake and join. Creation
+//! lasts from the first spawn until all have begun; memory is by how much the process's resident set has grown when all
+//! sleep; waking lasts from the first unpark to the last join. There is no warm-up: the first time is the question.
+//! Verified by the sum of the results.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! What hackbench --threads sends a message through: the wires of [`workloads::wire`](crate::workloads::wire), with functions
-//! that wait.
+//! What hackbench --threads sends a message through: the wires of [`workloads::wire`](crate::workloads::wire), with
+//! functions that wait.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -113,7 +113,8 @@ fn piece(task: u64) -> u64 {
 /// Microseconds.
 const SIMULATED: u64 = 60_000;
 
-/// All of them give way, and of the long ones and of the short ones each so manieth is bound: how often each ran, and how long one waited at most.
+/// All of them give way, and of the long ones and of the short ones each so manieth is bound: how often each ran, and
+/// how long one waited at most.
 fn simulate((long, short): (u64, u64), bound: [u64; 2], seed: u64) -> (BTreeMap<u64, u64>, Nanos) {
     let mut rng = Rng::new(seed);
     let is_bound = |task: &u64| task.is_multiple_of(bound[usize::from(*task > long)]);

@@ -188,7 +188,8 @@ fn a_task_whose_home_runs_short_ones_stays_with_its_waker() {
     check(NODES, "short-runs=7", 13, run(35), "slot");
 }
 
-/// It would wait at home as well. The mutation: let it go home, and simulated hackbench of four groups passes half of the messages.
+/// It would wait at home as well. The mutation: let it go home, and simulated hackbench of four groups passes half of
+/// the messages.
 #[test]
 fn a_task_stays_with_its_waker_where_nobody_at_home_is_idle() {
     let runs = |waker, home| WakeView {

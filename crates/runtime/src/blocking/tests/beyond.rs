@@ -49,7 +49,8 @@ fn a_job_beyond_the_bound_uses_an_idle_thread() {
     assert_eq!((pool.census(), pool.load().threads_started), ((1, 1, 0), 1));
 }
 
-/// Jobs of both kinds, threads that come and go: of those within the bound no more than that run at a time, and all run.
+/// Jobs of both kinds, threads that come and go: of those within the bound no more than that run at a time, and all
+/// run.
 #[test]
 fn stress_jobs_beyond_the_bound_leave_the_others_their_places() {
     const JOBS: usize = if cfg!(miri) { 20 } else { 2_000 };
@@ -104,7 +105,8 @@ fn stress_jobs_beyond_the_bound_leave_the_others_their_places() {
     }
 }
 
-/// What stays of a job beyond the bound that is dropped is a thread too many, which leaves writes to those that have a place.
+/// What stays of a job beyond the bound that is dropped is a thread too many, which leaves writes to those that have a
+/// place.
 #[test]
 fn a_job_beyond_the_bound_that_is_dropped_leaves_no_place() {
     let rounds = if cfg!(miri) { 2 } else { 200 };

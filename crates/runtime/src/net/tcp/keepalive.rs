@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// After how long a silence TCP asks the other end for a sign of life, how often, and when it gives up. What isn't set stays as
-/// the system has it (Linux: after 2 hours, every 75 s, 9 times).
+/// After how long a silence TCP asks the other end for a sign of life, how often, and when it gives up. What isn't set
+/// stays as the system has it (Linux: after 2 hours, every 75 s, 9 times).
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {

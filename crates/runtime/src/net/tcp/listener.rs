@@ -50,12 +50,13 @@ impl TcpListener {
     /// Listens at `addr`, at the first of its addresses where that is possible. Port 0 lets the system choose one:
     /// [`local_addr`](Self::local_addr) tells which.
     ///
-    /// A port that was used shortly before may be used again (`SO_REUSEADDR`). Up to 1024 connections wait to be accepted.
+    /// A port that was used shortly before may be used again (`SO_REUSEADDR`). Up to 1024 connections wait to be
+    /// accepted.
     ///
     /// # Errors
     ///
-    /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be listened at (the error of the
-    /// last); or the runtime shuts down.
+    /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be listened at (the error
+    /// of the last); or the runtime shuts down.
     ///
     /// # Panics
     ///
@@ -69,12 +70,13 @@ impl TcpListener {
         tell(TcpListener::from_nonblocking(listener)).await
     }
 
-    /// Listens at `addr` with `count` sockets (`SO_REUSEPORT`): each has a queue of its own, and the system deals connections out
-    /// to them by their addresses. Port 0 lets the system choose one for all.
+    /// Listens at `addr` with `count` sockets (`SO_REUSEPORT`): each has a queue of its own, and the system deals
+    /// connections out to them by their addresses. Port 0 lets the system choose one for all.
     ///
-    /// One socket that many tasks accept from does for most servers. Where the queue itself is in the way, because connections
-    /// are many and short, give each last-level cache a listener, and accept from it on a worker behind that cache: who is watched, a
-    /// listener and what it accepts, is watched behind the cache of the worker that makes it, and its events are brought by the workers there.
+    /// One socket that many tasks accept from does for most servers. Where the queue itself is in the way, because
+    /// connections are many and short, give each last-level cache a listener, and accept from it on a worker behind
+    /// that cache: who is watched, a listener and what it accepts, is watched behind the cache of the worker that makes
+    /// it, and its events are brought by the workers there.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -106,8 +108,9 @@ impl TcpListener {
     /// ```
     ///
     /// What the system goes by is a hash of the addresses, not the cache whose CPU gets the packets, unless
-    /// `set_incoming_cpu` (Linux) says otherwise. A connection stays with the queue that it was dealt to, also while nobody accepts there, and
-    /// is lost when that listener is dropped. A task that is pinned waits while its worker is held up, and so does its queue.
+    /// `set_incoming_cpu` (Linux) says otherwise. A connection stays with the queue that it was dealt to, also while
+    /// nobody accepts there, and is lost when that listener is dropped. A task that is pinned waits while its worker is
+    /// held up, and so does its queue.
     ///
     /// # Errors
     ///
@@ -125,8 +128,8 @@ impl TcpListener {
         tell(listeners.into_iter().map(TcpListener::from_nonblocking).collect()).await
     }
 
-    /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode. It is watched behind the cache of the worker that calls this, if it
-    /// is one.
+    /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode. It is watched behind the
+    /// cache of the worker that calls this, if it is one.
     ///
     /// # Errors
     ///
@@ -160,15 +163,15 @@ impl TcpListener {
 
     /// Takes the next connection, and tells who made it. One that is given up before it is taken is passed over.
     ///
-    /// The connection belongs to the current runtime, or to that of the listener where there is none: any thread may call
-    /// [`wait`](crate::Wait::wait) on this.
+    /// The connection belongs to the current runtime, or to that of the listener where there is none: any thread may
+    /// call [`wait`](crate::Wait::wait) on this.
     ///
     /// # Errors
     ///
-    /// The process or the system has no descriptor left (`EMFILE`, `ENFILE`) or no memory; the network has failed in a way that
-    /// concerns one connection (see accept(2)); or the runtime shuts down. But for the last the listener stays as it was, and
-    /// the next call may succeed. A server that has no descriptor left answers at once with the same error again, so it
-    /// should wait a little, or for one of its connections to end:
+    /// The process or the system has no descriptor left (`EMFILE`, `ENFILE`) or no memory; the network has failed in a
+    /// way that concerns one connection (see accept(2)); or the runtime shuts down. But for the last the listener stays
+    /// as it was, and the next call may succeed. A server that has no descriptor left answers at once with the same
+    /// error again, so it should wait a little, or for one of its connections to end:
     ///
     /// ```
     /// # use std::time::Duration;
@@ -192,7 +195,8 @@ impl TcpListener {
         Ok((stream, address))
     }
 
-    /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
+    /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is
+    /// woken.
     ///
     /// # Errors
     ///
@@ -233,13 +237,15 @@ impl TcpListener {
         socket::set_ttl(&SockRef::from(self), ttl)
     }
 
-    /// Asks for the connections whose packets come in on CPU `cpu`, as the system numbers them (`SO_INCOMING_CPU`, Linux): of several listeners at one address
-    /// ([`bind_several`](Self::bind_several)) the system deals such a connection to one that has asked for it, and all others by their hash.
+    /// Asks for the connections whose packets come in on CPU `cpu`, as the system numbers them (`SO_INCOMING_CPU`,
+    /// Linux): of several listeners at one address ([`bind_several`](Self::bind_several)) the system deals such a
+    /// connection to one that has asked for it, and all others by their hash.
     ///
-    /// It is a wish for one CPU, and so of use with a listener for each worker that is pinned to its own ([`Pinning`](crate::Pinning)), and where
-    /// the network card spreads connections over those CPUs, or clients are on this machine. With a listener a cache it says no more than which of the cache's
-    /// CPUs is preferred. Kernels before 6.2 may go by the hash alone. Which listener is asked first says nothing of where the connection is served:
-    /// that is up to who accepts.
+    /// It is a wish for one CPU, and so of use with a listener for each worker that is pinned to its own
+    /// ([`Pinning`](crate::Pinning)), and where the network card spreads connections over those CPUs, or clients are on
+    /// this machine. With a listener a cache it says no more than which of the cache's CPUs is preferred. Kernels
+    /// before 6.2 may go by the hash alone. Which listener is asked first says nothing of where the connection is
+    /// served: that is up to who accepts.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -256,7 +262,8 @@ impl TcpListener {
     ///
     /// # Errors
     ///
-    /// `cpu` is more than a number of a CPU can be ([`InvalidInput`](io::ErrorKind::InvalidInput)); those of `setsockopt(2)`. That there is no such CPU is none.
+    /// `cpu` is more than a number of a CPU can be ([`InvalidInput`](io::ErrorKind::InvalidInput)); those of
+    /// `setsockopt(2)`. That there is no such CPU is none.
     #[cfg(target_os = "linux")]
     pub fn set_incoming_cpu(&self, cpu: usize) -> io::Result<()> {
         if i32::try_from(cpu).is_err() {

@@ -47,7 +47,8 @@ impl TcpSocket {
         Self::new(Domain::IPV4)
     }
 
-    /// A socket for IPv6, and for IPv4 by mapped addresses if the system has it so; see [`set_only_v6`](Self::set_only_v6).
+    /// A socket for IPv6, and for IPv4 by mapped addresses if the system has it so; see
+    /// [`set_only_v6`](Self::set_only_v6).
     ///
     /// # Errors
     ///
@@ -62,8 +63,8 @@ impl TcpSocket {
         })
     }
 
-    /// Takes over a socket of `std`, and sets it to non-blocking mode. It may be one that isn't connected, whatever its type
-    /// says.
+    /// Takes over a socket of `std`, and sets it to non-blocking mode. It may be one that isn't connected, whatever its
+    /// type says.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl TcpSocket {
         self.socket.bind(&addr.into())
     }
 
-    /// Listens at the address that was bound, or at any if none was. Up to `backlog` connections wait to be accepted, if the
-    /// system has no lower limit.
+    /// Listens at the address that was bound, or at any if none was. Up to `backlog` connections wait to be accepted,
+    /// if the system has no lower limit.
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl TcpSocket {
         Ok(self.socket.into())
     }
 
-    /// Connects to `addr`. With the option `TCP_FASTOPEN_CONNECT` the first write does, and tells of errors; nobody looks then with whom.
+    /// Connects to `addr`. With the option `TCP_FASTOPEN_CONNECT` the first write does, and tells of errors; nobody
+    /// looks then with whom.
     ///
     /// A socket that was bound may be connected with itself, if `addr` leads to its own port.
     ///
@@ -151,7 +153,8 @@ impl TcpSocket {
 
 /// Options. Connections that a listener accepts begin with those that it has.
 impl TcpSocket {
-    /// Whether an address can be bound that connections of an earlier process still linger on (`SO_REUSEADDR`). Off at first.
+    /// Whether an address can be bound that connections of an earlier process still linger on (`SO_REUSEADDR`). Off at
+    /// first.
     ///
     /// # Errors
     ///
@@ -206,7 +209,8 @@ impl TcpSocket {
         self.socket.set_only_v6(only)
     }
 
-    /// How many bytes the system keeps that aren't sent or acknowledged. Linux says twice what was set, for its book-keeping.
+    /// How many bytes the system keeps that aren't sent or acknowledged. Linux says twice what was set, for its
+    /// book-keeping.
     ///
     /// # Errors
     ///
@@ -320,7 +324,8 @@ impl TcpSocket {
         self.socket.tos_v4()
     }
 
-    /// Sets the type of service that packets of IPv4 carry (`IP_TOS`): six bits for who queues them on the way, and two for congestion, which are TCP's own.
+    /// Sets the type of service that packets of IPv4 carry (`IP_TOS`): six bits for who queues them on the way, and two
+    /// for congestion, which are TCP's own.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -385,7 +390,8 @@ impl TcpSocket {
         self.socket.device()
     }
 
-    /// Restricts the socket to the interface of this name (`SO_BINDTODEVICE`), or lifts the restriction: packets leave and arrive there alone.
+    /// Restricts the socket to the interface of this name (`SO_BINDTODEVICE`), or lifts the restriction: packets leave
+    /// and arrive there alone.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -398,8 +404,8 @@ impl TcpSocket {
     ///
     /// # Errors
     ///
-    /// Those of `setsockopt(2)`: there is no such interface. [`PermissionDenied`](io::ErrorKind::PermissionDenied): before Linux 5.7 it takes privileges,
-    /// and since then only to change what was set.
+    /// Those of `setsockopt(2)`: there is no such interface. [`PermissionDenied`](io::ErrorKind::PermissionDenied):
+    /// before Linux 5.7 it takes privileges, and since then only to change what was set.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
         self.socket.bind_device(interface)

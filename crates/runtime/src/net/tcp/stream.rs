@@ -22,8 +22,8 @@ use crate::sys::socket;
 
 /// A connection over TCP.
 ///
-/// All methods take `&self`: one task may read while another writes. A message that is small and complete should leave at
-/// once: see [`set_nodelay`](Self::set_nodelay).
+/// All methods take `&self`: one task may read while another writes. A message that is small and complete should leave
+/// at once: see [`set_nodelay`](Self::set_nodelay).
 ///
 /// ```no_run
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -58,14 +58,15 @@ pub struct TcpStream {
 impl TcpStream {
     /// Connects to `addr`: tries its addresses one after the other.
     ///
-    /// Where nobody listens at a port of this machine, the system may choose that port for the new socket, which is then connected with itself. That counts
-    /// as refused.
+    /// Where nobody listens at a port of this machine, the system may choose that port for the new socket, which is
+    /// then connected with itself. That counts as refused.
     ///
     /// # Errors
     ///
-    /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be connected to (the error of the
-    /// last): [`ConnectionRefused`](io::ErrorKind::ConnectionRefused), [`TimedOut`](io::ErrorKind::TimedOut) after the
-    /// system's time, which is minutes, and others of `connect(2)`; or the runtime shuts down.
+    /// `addr` can't be looked up, as [`lookup_host`](crate::net::lookup_host); no address can be connected to (the
+    /// error of the last): [`ConnectionRefused`](io::ErrorKind::ConnectionRefused),
+    /// [`TimedOut`](io::ErrorKind::TimedOut) after the system's time, which is minutes, and others of `connect(2)`; or
+    /// the runtime shuts down.
     ///
     /// # Panics
     ///
@@ -95,7 +96,8 @@ impl TcpStream {
     pub(super) async fn connect_unbound(socket: Socket, address: SocketAddr) -> io::Result<TcpStream> {
         let stream = Self::connect_socket(socket, address).await?;
         if stream.is_itself(address) {
-            // Nobody can listen there while this lasts; closed in the usual way it would last for a minute. Refused it is either way.
+            // Nobody can listen there while this lasts; closed in the usual way it would last for a minute. Refused it
+            // is either way.
             _ = stream.set_zero_linger();
             return Err(io::Error::new(
                 io::ErrorKind::ConnectionRefused,
@@ -105,7 +107,8 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Whether both ends of what was connected to `address` are the same. Of a connection that is broken already the first read tells.
+    /// Whether both ends of what was connected to `address` are the same. Of a connection that is broken already the
+    /// first read tells.
     fn is_itself(&self, address: SocketAddr) -> bool {
         // The other end need not be at `address`: `0.0.0.0` stands for this machine. Mostly it isn't asked for.
         self.local_addr()
@@ -122,8 +125,8 @@ impl TcpStream {
         };
         if !is_connected(stream.fd.get_ref())? {
             stream.fd.writable().await?;
-            // It is decided. Neither made nor refused is what connects with the first write (`TCP_FASTOPEN_CONNECT`), for which there is
-            // room.
+            // It is decided. Neither made nor refused is what connects with the first write (`TCP_FASTOPEN_CONNECT`),
+            // for which there is room.
             is_connected(stream.fd.get_ref())?;
         }
         Ok(stream)
@@ -180,8 +183,9 @@ impl TcpStream {
         self.socket().tcp_quickack()
     }
 
-    /// Lets what comes be acknowledged at once (`TCP_QUICKACK`, Linux), rather than with what is sent next. It doesn't last: the system goes by its own
-    /// judgement again after a while, so who wants it sets it again, mostly after each read.
+    /// Lets what comes be acknowledged at once (`TCP_QUICKACK`, Linux), rather than with what is sent next. It doesn't
+    /// last: the system goes by its own judgement again after a while, so who wants it sets it again, mostly after each
+    /// read.
     ///
     /// # Errors
     ///
@@ -227,9 +231,10 @@ impl TcpStream {
         self.socket().linger()
     }
 
-    /// What happens to unsent data when the socket is closed. `None`, as a connection begins: the system goes on to send it.
-    /// Zero: it is thrown away, and the other end sees a reset. Any other duration, rounded up to whole seconds: closing, and so
-    /// dropping the stream, **blocks** until it is sent or the time has passed, and with it a worker.
+    /// What happens to unsent data when the socket is closed. `None`, as a connection begins: the system goes on to
+    /// send it. Zero: it is thrown away, and the other end sees a reset. Any other duration, rounded up to whole
+    /// seconds: closing, and so dropping the stream, **blocks** until it is sent or the time has passed, and with it a
+    /// worker.
     ///
     /// # Errors
     ///
@@ -238,8 +243,8 @@ impl TcpStream {
         socket::set_linger(&self.socket(), linger)
     }
 
-    /// Throws away what isn't sent when the socket is closed, and resets the connection: [`set_linger`](Self::set_linger) with
-    /// zero.
+    /// Throws away what isn't sent when the socket is closed, and resets the connection:
+    /// [`set_linger`](Self::set_linger) with zero.
     ///
     /// # Errors
     ///

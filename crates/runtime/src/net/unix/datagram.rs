@@ -18,7 +18,8 @@ use crate::primitives::{AtomicBool, Ordering};
 use crate::sys::socket;
 use crate::time::{sleep, timeout};
 
-/// After this time a datagram that found its receiver full is offered again, twice as late each time, up to 64 times that.
+/// After this time a datagram that found its receiver full is offered again, twice as late each time, up to 64 times
+/// that.
 const RETRY_MIN: Duration = Duration::from_millis(1);
 
 /// A socket for datagrams of the Unix domain: they arrive, once each and in order.
@@ -41,20 +42,22 @@ const RETRY_MIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct UnixDatagram {
     fd: AsyncFd<net::UnixDatagram>,
-    /// Receiving was shut down by this object. The system doesn't say so to a socket of this kind that doesn't block, but answers that there is
-    /// nothing yet. Set before the call that shuts down, whose event makes those who wait look here.
+    /// Receiving was shut down by this object. The system doesn't say so to a socket of this kind that doesn't block,
+    /// but answers that there is nothing yet. Set before the call that shuts down, whose event makes those who wait
+    /// look here.
     ended: AtomicBool,
 }
 
 impl UnixDatagram {
     /// A socket that others send to at `path`, which is made, and stays when the socket is dropped.
     ///
-    /// On Linux a `path` that begins with a zero byte names no file, here and in the other methods: it is abstract, and goes with the socket.
+    /// On Linux a `path` that begins with a zero byte names no file, here and in the other methods: it is abstract, and
+    /// goes with the socket.
     ///
     /// # Errors
     ///
-    /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on Linux); others
-    /// of `bind(2)`; the runtime shuts down.
+    /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on
+    /// Linux); others of `bind(2)`; the runtime shuts down.
     ///
     /// # Panics
     ///
@@ -64,8 +67,8 @@ impl UnixDatagram {
         Self::bind_addr(&socket::unix_named(path.as_ref())?)
     }
 
-    /// A socket that others send to at `address`. One without a name makes the system choose an abstract one (Linux), for a client
-    /// that is to be answered and leaves no file behind.
+    /// A socket that others send to at `address`. One without a name makes the system choose an abstract one (Linux),
+    /// for a client that is to be answered and leaves no file behind.
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -149,8 +152,8 @@ impl UnixDatagram {
 
     /// Sets where [`send`](Self::send) sends to, and from where alone datagrams are received.
     ///
-    /// What others have sent before is received all the same: [`recv_from`](Self::recv_from) tells it apart. A socket that was connected to another
-    /// loses what it has not received (Linux).
+    /// What others have sent before is received all the same: [`recv_from`](Self::recv_from) tells it apart. A socket
+    /// that was connected to another loses what it has not received (Linux).
     ///
     /// # Errors
     ///
@@ -172,8 +175,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// It isn't connected; the receiver is gone ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); the datagram is too
-    /// long; others of `send(2)`; the runtime shuts down.
+    /// It isn't connected; the receiver is gone ([`ConnectionRefused`](io::ErrorKind::ConnectionRefused)); the datagram
+    /// is too long; others of `send(2)`; the runtime shuts down.
     ///
     /// # Cancel safety
     ///
@@ -184,8 +187,8 @@ impl UnixDatagram {
 
     /// Sends a datagram to the socket at `path`; its length. Waits while the receiver has no room.
     ///
-    /// No event tells that a receiver to which this socket isn't connected has taken what others have sent. So it looks again,
-    /// after 1 ms at first and 64 ms at last.
+    /// No event tells that a receiver to which this socket isn't connected has taken what others have sent. So it looks
+    /// again, after 1 ms at first and 64 ms at last.
     ///
     /// # Errors
     ///
@@ -202,11 +205,13 @@ impl UnixDatagram {
         self.send_somewhere(buffer, || socket::unix_named(path.as_ref())).await
     }
 
-    /// [`send_to`](Self::send_to) by an address: to the sender of what [`recv_from`](Self::recv_from) has received, who may have no path.
+    /// [`send_to`](Self::send_to) by an address: to the sender of what [`recv_from`](Self::recv_from) has received, who
+    /// may have no path.
     ///
     /// # Errors
     ///
-    /// As [`send_to`](Self::send_to); `address` has no name ([`InvalidInput`](io::ErrorKind::InvalidInput)), so that nobody can answer.
+    /// As [`send_to`](Self::send_to); `address` has no name ([`InvalidInput`](io::ErrorKind::InvalidInput)), so that
+    /// nobody can answer.
     ///
     /// # Panics
     ///
@@ -224,7 +229,8 @@ impl UnixDatagram {
         buffer: &[u8],
         address: impl FnOnce() -> io::Result<A>,
     ) -> io::Result<usize> {
-        // Before anything is sent, so that a call that is dropped here has sent nothing; and before anything is refused.
+        // Before anything is sent, so that a call that is dropped here has sent nothing; and before anything is
+        // refused.
         coop::consume_budget().await;
         let address = address()?;
         for doublings in 0_u32.. {
@@ -249,8 +255,8 @@ impl UnixDatagram {
         unreachable!("it is tried more often than that in no time of the world")
     }
 
-    /// Receives a datagram; its length, or that of `buffer` if that is less. Zero is the length of an empty one, or says that
-    /// receiving was shut down.
+    /// Receives a datagram; its length, or that of `buffer` if that is less. Zero is the length of an empty one, or
+    /// says that receiving was shut down.
     ///
     /// # Errors
     ///
@@ -282,8 +288,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then. Those
-    /// of [`send`](Self::send).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room: [`writable`](Self::writable) waits for some then.
+    /// Those of [`send`](Self::send).
     pub fn try_send(&self, buffer: &[u8]) -> io::Result<usize> {
         self.fd.try_write_with(|socket| socket::send(socket, buffer))
     }
@@ -292,8 +298,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell when there
-    /// is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room; [`writable`](Self::writable) doesn't always tell
+    /// when there is, [`send_to`](Self::send_to) finds out. Those of [`send_to`](Self::send_to).
     pub fn try_send_to<P: AsRef<Path>>(&self, buffer: &[u8], path: P) -> io::Result<usize> {
         self.try_send_to_addr(buffer, &socket::unix_named(path.as_ref())?)
     }
@@ -307,7 +313,8 @@ impl UnixDatagram {
         self.offer(buffer, address).0
     }
 
-    /// One attempt to send; after `WouldBlock` also whether this socket has room, so that it is the receiver who has none.
+    /// One attempt to send; after `WouldBlock` also whether this socket has room, so that it is the receiver who has
+    /// none.
     fn offer(&self, buffer: &[u8], address: &SocketAddr) -> (io::Result<usize>, bool) {
         self.fd
             .try_write_elsewhere(|socket| socket.send_to_addr(buffer, address))
@@ -317,8 +324,8 @@ impl UnixDatagram {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then. Those
-    /// of [`recv`](Self::recv).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is nothing: [`readable`](Self::readable) waits for some then.
+    /// Those of [`recv`](Self::recv).
     pub fn try_recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.fd
             .try_read_with(|socket| self.receive(|| socket::recv(socket, buffer), || Ok(0)))
@@ -412,7 +419,8 @@ impl UnixDatagram {
 
     /// Ends receiving, sending, or both, for all who use the socket: what has arrived before can still be received.
     ///
-    /// Who waits here is told. Who waits for room by another object that has the same socket may not be: Linux says nothing of it while the receiver has none.
+    /// Who waits here is told. Who waits for room by another object that has the same socket may not be: Linux says
+    /// nothing of it while the receiver has none.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ use crate::sys::socket;
 
 /// Listens for connections of the Unix domain.
 ///
-/// Any number of tasks and threads may accept from one listener: each connection goes to one of them. The name stays in the
-/// file system when the listener is dropped, and can't be listened at again until it is removed.
+/// Any number of tasks and threads may accept from one listener: each connection goes to one of them. The name stays in
+/// the file system when the listener is dropped, and can't be listened at again until it is removed.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -45,14 +45,15 @@ pub struct UnixListener {
 }
 
 impl UnixListener {
-    /// Listens at `path`, which is made. As many connections wait to be accepted as std lets wait (128 or the system's most).
+    /// Listens at `path`, which is made. As many connections wait to be accepted as std lets wait (128 or the system's
+    /// most).
     ///
     /// On Linux a `path` that begins with a zero byte names no file: it is abstract.
     ///
     /// # Errors
     ///
-    /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on Linux); others
-    /// of `bind(2)`; the runtime shuts down.
+    /// `path` exists ([`AddrInUse`](io::ErrorKind::AddrInUse)); it is longer than such names can be (107 bytes on
+    /// Linux); others of `bind(2)`; the runtime shuts down.
     ///
     /// # Panics
     ///
@@ -99,8 +100,8 @@ impl UnixListener {
         self.fd.into_inner()
     }
 
-    /// Takes the next connection, and tells the address of who made it, which mostly has none. It belongs to the current runtime, or to that of the
-    /// listener where there is none.
+    /// Takes the next connection, and tells the address of who made it, which mostly has none. It belongs to the
+    /// current runtime, or to that of the listener where there is none.
     ///
     /// # Errors
     ///
@@ -115,7 +116,8 @@ impl UnixListener {
         Ok((stream, address))
     }
 
-    /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is woken.
+    /// [`accept`](Self::accept) for implementations of `Future` and `Stream`: of those who poll, only the last is
+    /// woken.
     ///
     /// # Errors
     ///
@@ -129,7 +131,8 @@ impl UnixListener {
         told(accepted, cx)
     }
 
-    /// Takes one connection. That listening was shut down, by whoever has the socket, the system doesn't say to one that doesn't block.
+    /// Takes one connection. That listening was shut down, by whoever has the socket, the system doesn't say to one
+    /// that doesn't block.
     fn take(&self, listener: &net::UnixListener) -> io::Result<Progress<(net::UnixStream, SocketAddr)>> {
         let refused = || Err(io::ErrorKind::InvalidInput.into());
         until_end(|| accept(listener), || self.fd.has_read_ended(), refused)

@@ -14,7 +14,8 @@ pub use self::listener::{Incoming, IntoIncoming, UnixListener};
 pub use self::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub use self::stream::UnixStream;
 
-/// What comes of `operation`, or `end` if nothing is there and nothing comes any more: Linux doesn't say so to a socket that doesn't block.
+/// What comes of `operation`, or `end` if nothing is there and nothing comes any more: Linux doesn't say so to a socket
+/// that doesn't block.
 fn until_end<R>(
     mut operation: impl FnMut() -> io::Result<R>,
     has_ended: impl FnOnce() -> bool,

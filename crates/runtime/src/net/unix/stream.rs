@@ -26,8 +26,9 @@ use crate::time::sleep;
 /// After this time a listener whose queue was full is asked again, twice as late each time, up to 64 times that.
 const RETRY_MIN: Duration = Duration::from_millis(1);
 
-/// For this room and more, a read also asks whether it got all there was: who offers much seldom expects to have it filled, and
-/// that spares the read which would find nothing. It costs more than a plain read, so those who know what comes do without.
+/// For this room and more, a read also asks whether it got all there was: who offers much seldom expects to have it
+/// filled, and that spares the read which would find nothing. It costs more than a plain read, so those who know what
+/// comes do without.
 const ROOMY: usize = 1024;
 
 /// A connected stream socket of the Unix domain.
@@ -37,8 +38,9 @@ pub struct UnixStream {
 }
 
 impl UnixStream {
-    /// Connects to the listener at `path`. While the listener's queue is full, which no event ends, it asks again, after 1 ms at
-    /// first and 64 ms at last. On Linux a `path` that begins with a zero byte names no file: it is abstract.
+    /// Connects to the listener at `path`. While the listener's queue is full, which no event ends, it asks again,
+    /// after 1 ms at first and 64 ms at last. On Linux a `path` that begins with a zero byte names no file: it is
+    /// abstract.
     ///
     /// # Errors
     ///
@@ -162,8 +164,8 @@ impl UnixStream {
     }
 }
 
-/// A read that got less than there was room for may have met the credentials or descriptors of a message: the system stops
-/// there, with or without more bytes behind it. `recvmsg(2)` tells; a plain read doesn't.
+/// A read that got less than there was room for may have met the credentials or descriptors of a message: the system
+/// stops there, with or without more bytes behind it. `recvmsg(2)` tells; a plain read doesn't.
 impl Source for net::UnixStream {
     fn read(&self, buffer: &mut [u8]) -> io::Result<Progress<usize>> {
         if buffer.len() < ROOMY {

@@ -2,61 +2,69 @@
 //!
 //! # Vocabulary
 //!
-//! A *ring* is a queue of entries to the kernel and one of results back. An *operation* is *queued* until it is *handed over*, *flying* until
-//! its result is taken out (*reaped*), and an *orphan* if its future goes while it flies. What it needs meanwhile is its *request*: a buffer,
-//! an address, a descriptor.
+//! A *ring* is a queue of entries to the kernel and one of results back. An *operation* is *queued* until it is *handed
+//! over*, *flying* until its result is taken out (*reaped*), and an *orphan* if its future goes while it flies. What it
+//! needs meanwhile is its *request*: a buffer, an address, a descriptor.
 //!
 //! # Where the rings are
 //!
-//! Each worker has one. Its tasks queue operations there, without a system call; it hands over all of them with one, and reaps, when it has
-//! run dry, when it looks up, and when 64 are queued. Threads that are no workers take any ring and hand over at once, and
-//! only what they have begun themselves: they may end soon.
+//! Each worker has one. Its tasks queue operations there, without a system call; it hands over all of them with one,
+//! and reaps, when it has run dry, when it looks up, and when 64 are queued. Threads that are no workers take any ring
+//! and hand over at once, and only what they have begun themselves: they may end soon.
 //!
-//! A ring's descriptor is readable while there are results. It is a source of the shard of its worker's cache like any other, and what waits for
-//! it is a waker that reaps ([`watch`]). So whoever polls the shard hears of results, wakes tasks by their wakers as for any event, and
-//! nothing new has to be proved: that a worker which sleeps hears of a result is L.
+//! A ring's descriptor is readable while there are results. It is a source of the shard of its worker's cache like any
+//! other, and what waits for it is a waker that reaps ([`watch`]). So whoever polls the shard hears of results, wakes
+//! tasks by their wakers as for any event, and nothing new has to be proved: that a worker which sleeps hears of a
+//! result is L.
 //!
-//! What is queued and not handed over is to its worker like a task in its slot: it never sleeps beside it. The first one to be queued asks for
-//! a sentinel, and one that was queued counts as work where a successor is named (O). If the worker is stuck in a task, a sentinel or a
-//! busy observer that finds that it has run nothing since the last look hands over in its place (W5): at most two intervals.
+//! What is queued and not handed over is to its worker like a task in its slot: it never sleeps beside it. The first
+//! one to be queued asks for a sentinel, and one that was queued counts as work where a successor is named (O). If the
+//! worker is stuck in a task, a sentinel or a busy observer that finds that it has run nothing since the last look
+//! hands over in its place (W5): at most two intervals.
 //!
 //! # Who owns what
 //!
-//! 1. A request is owned by its future, and what the kernel has the address of is on the heap or in a descriptor that is counted: the future
-//!    may be moved. If it is dropped while the operation flies, the request goes to the slot and is dropped after the result was reaped; the
-//!    kernel is asked to cancel, before the drop returns. If it is forgotten, so is the request: its memory is never used again.
+//! 1. A request is owned by its future, and what the kernel has the address of is on the heap or in a descriptor that
+//!    is counted: the future may be moved. If it is dropped while the operation flies, the request goes to the slot and
+//!    is dropped after the result was reaped; the kernel is asked to cancel, before the drop returns. If it is
+//!    forgotten, so is the request: its memory is never used again.
 //! 2. One that is dropped while it is queued was never begun: nothing of it reaches the kernel.
 //! 3. A descriptor is closed when nobody holds it, and requests do.
-//! 4. `submissions` is locked before `inner`. Under neither is a waker called, nor anything of a user's dropped: that is moved out, and
-//!    called or dropped afterwards.
+//! 4. `submissions` is locked before `inner`. Under neither is a waker called, nor anything of a user's dropped: that
+//!    is moved out, and called or dropped afterwards.
 //!
 //! # What may happen
 //!
-//! - *Results come late or twice?* One result an operation; a slot has another generation for each, so that a cancellation which comes too late
-//!   finds nobody.
-//! - *More is queued than the ring takes*: it is handed over in turns. *More results than there is room for*: the kernel keeps them
-//!   (`IORING_FEAT_NODROP`, required) and hands them over when called, which `reap` does.
-//! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled, or if it waited for a disk as an address
-//!   that is out of reach. Nobody has asked for that, so it is begun again, 8 times at most: the kernel also cancels what it needs a thread
-//!   for and gets none. Likewise if a signal interrupts, however often.
-//! - *A cancellation finds nothing*: while the thread that handed an operation over has yet to look at what has come for it, the operation
-//!   is in none of the kernel's tables; afterwards it may wait again. So whoever drops a future asks up to 16 times, the last ones between
-//!   other threads' turns (once for files, which end by themselves); whoever drains, about every 6 ms. If the thread gets no CPU so long, the
-//!   orphan takes what comes next.
-//! - *Shutdown*: `close` ends what is queued, cancels what flies, and refuses more: whoever waits has its buffer back, also one that
-//!   blocks a worker, which the end of all tasks waits for. The reactor is closed, so that events tell nobody of those results: `close` wakes all
-//!   who wait, who look for theirs (`poll_closed`). When the tasks are gone, the last worker waits for every result (`drain`).
-//! - *A clock that stands*: operations on files are at work (`AtWork`) from the beginning until whoever waits was woken, as on the threads of the
-//!   pool, or until there is a result that nobody waits for.
+//! - *Results come late or twice?* One result an operation; a slot has another generation for each, so that a
+//!   cancellation which comes too late finds nobody.
+//! - *More is queued than the ring takes*: it is handed over in turns. *More results than there is room for*: the
+//!   kernel keeps them (`IORING_FEAT_NODROP`, required) and hands them over when called, which `reap` does.
+//! - *A thread that has handed something over ends*: the kernel gives up what it had of it, as cancelled, or if it
+//!   waited for a disk as an address that is out of reach. Nobody has asked for that, so it is begun again, 8 times at
+//!   most: the kernel also cancels what it needs a thread for and gets none. Likewise if a signal interrupts, however
+//!   often.
+//! - *A cancellation finds nothing*: while the thread that handed an operation over has yet to look at what has come
+//!   for it, the operation is in none of the kernel's tables; afterwards it may wait again. So whoever drops a future
+//!   asks up to 16 times, the last ones between other threads' turns (once for files, which end by themselves); whoever
+//!   drains, about every 6 ms. If the thread gets no CPU so long, the orphan takes what comes next.
+//! - *Shutdown*: `close` ends what is queued, cancels what flies, and refuses more: whoever waits has its buffer back,
+//!   also one that blocks a worker, which the end of all tasks waits for. The reactor is closed, so that events tell
+//!   nobody of those results: `close` wakes all who wait, who look for theirs (`poll_closed`). When the tasks are gone,
+//!   the last worker waits for every result (`drain`).
+//! - *A clock that stands*: operations on files are at work (`AtWork`) from the beginning until whoever waits was
+//!   woken, as on the threads of the pool, or until there is a result that nobody waits for.
 //! - *No io_uring*: see [`Backend`](crate::uring::Backend). It is found out when the runtime is built, with a trial.
 //!
 //! # What was rejected
 //!
-//! - *One ring a cache*: the kernel holds a lock of the ring while it carries entries out, so that all sends behind a cache would take turns.
+//! - *One ring a cache*: the kernel holds a lock of the ring while it carries entries out, so that all sends behind a
+//!   cache would take turns.
 //! - *An eventfd*: one more descriptor and a read for what the ring's own descriptor says.
-//! - *`IORING_SETUP_COOP_TASKRUN`, `DEFER_TASKRUN`*: results would wait until the worker calls the kernel, however long its task runs.
+//! - *`IORING_SETUP_COOP_TASKRUN`, `DEFER_TASKRUN`*: results would wait until the worker calls the kernel, however long
+//!   its task runs.
 //! - *`IORING_SETUP_SQPOLL`*: a thread of the kernel that polls for each ring.
-//! - *Sources that are watched and rings beside each other for one socket*: each byte that comes would be an event as well.
+//! - *Sources that are watched and rings beside each other for one socket*: each byte that comes would be an event as
+//!   well.
 
 mod one;
 mod slots;

@@ -20,7 +20,8 @@ const BATCH: usize = 64;
 /// Most times that the kernel is asked to cancel what it has not found, if the future goes.
 const CANCELLATIONS_MAX: u32 = 16;
 
-/// Of the steps in which whoever drains waits, each of so many asks the kernel again to cancel: about every 6 ms, once the steps are longest.
+/// Of the steps in which whoever drains waits, each of so many asks the kernel again to cancel: about every 6 ms, once
+/// the steps are longest.
 const STEPS_A_CANCELLATION: u32 = 8;
 
 /// A ring, and the operations that it carries.
@@ -72,8 +73,8 @@ impl Begun {
 struct Taken(u32);
 
 impl Taken {
-    /// Whether the kernel may keep some for which there was no room. It does so only once there is none, and whoever takes the first result
-    /// out of a full queue takes all.
+    /// Whether the kernel may keep some for which there was no room. It does so only once there is none, and whoever
+    /// takes the first result out of a full queue takes all.
     fn may_leave_more(self) -> bool {
         self.0 >= COMPLETIONS
     }
@@ -140,8 +141,8 @@ impl Ring {
         })
     }
 
-    /// Hands an operation over at once, and leaves alone what is queued: for a thread that may end soon, when the kernel gives up what it has
-    /// of it. Whom results concern goes to `wakers`.
+    /// Hands an operation over at once, and leaves alone what is queued: for a thread that may end soon, when the
+    /// kernel gives up what it has of it. Whom results concern goes to `wakers`.
     pub(crate) fn begin_now(
         &self,
         entry: &Entry,
@@ -196,8 +197,8 @@ impl Ring {
         }
     }
 
-    /// The same when the runtime shuts down, and nobody hears of results any more: who waits looks for them by itself, again and again. What the
-    /// kernel was asked to end ends soon.
+    /// The same when the runtime shuts down, and nobody hears of results any more: who waits looks for them by itself,
+    /// again and again. What the kernel was asked to end ends soon.
     #[cold]
     fn poll_closed(&self, slot: u32, waker: &Waker) -> Poll<i32> {
         let mut wakers = Vec::new();
@@ -216,7 +217,8 @@ impl Ring {
         self.inner().is_closed
     }
 
-    /// The future of an operation goes, and leaves `request`. What the kernel uses of it stays until the kernel is done.
+    /// The future of an operation goes, and leaves `request`. What the kernel uses of it stays until the kernel is
+    /// done.
     pub(crate) fn leave<R: Request>(&self, slot: u32, request: R) {
         let mut request = Some(request);
         let left = {
@@ -240,10 +242,12 @@ impl Ring {
         }
     }
 
-    /// Asks the kernel to end what carries `data`, up to `tries` times, with a `pause` after each that is to be followed by another.
+    /// Asks the kernel to end what carries `data`, up to `tries` times, with a `pause` after each that is to be
+    /// followed by another.
     ///
-    /// What the kernel has not found although it has it is with the thread that has handed it over, for which it has something, and which
-    /// looks at it at its next interruption: to take it, or to wait again. That takes no time, unless the thread waits for a CPU.
+    /// What the kernel has not found although it has it is with the thread that has handed it over, for which it has
+    /// something, and which looks at it at its next interruption: to take it, or to wait again. That takes no time,
+    /// unless the thread waits for a CPU.
     fn cancel_orphan(&self, data: u64, tries: u32, wakers: &mut Vec<Waker>, mut pause: impl FnMut(u32)) {
         for step in 1..=tries {
             self.cancel(&[data], wakers);
@@ -276,8 +280,9 @@ impl Ring {
         loop {
             let are_left = {
                 let mut inner = self.inner();
-                // SAFETY: the entry is that of a `Request`, which is kept, by its future or as an orphan, until the result was taken
-                // out; a future that is forgotten keeps it for ever. By the contract of `Request` all that it names stays valid so long.
+                // SAFETY: the entry is that of a `Request`, which is kept, by its future or as an orphan, until the
+                // result was taken out; a future that is forgotten keeps it for ever. By the contract of `Request` all
+                // that it names stays valid so long.
                 let are_left = inner
                     .slots
                     .hand_over(|entry, data| unsafe { submissions.push(entry, data) });
@@ -427,8 +432,8 @@ pub(crate) fn outcome(result: i32) -> io::Result<u32> {
     u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result))
 }
 
-/// What was kept of an operation whose future is gone, and is needed no more: it goes where wakers are called, because destructors of users run
-/// then.
+/// What was kept of an operation whose future is gone, and is needed no more: it goes where wakers are called, because
+/// destructors of users run then.
 struct Burial(Mutex<Option<(Box<dyn Keep>, i32)>>);
 
 impl Burial {
@@ -462,7 +467,8 @@ impl Wake for Rest {
     }
 }
 
-/// The kernel refuses a call that it has answered before, in a way that no later attempt mends. Everybody who waits would wait for ever.
+/// The kernel refuses a call that it has answered before, in a way that no later attempt mends. Everybody who waits
+/// would wait for ever.
 #[cold]
 fn fail(error: &io::Error) -> ! {
     let _ = writeln!(

@@ -1,4 +1,5 @@
-//! The operations of one ring: who waits for them, and what is kept for the kernel. Moves nothing by itself; its owner has a lock.
+//! The operations of one ring: who waits for them, and what is kept for the kernel. Moves nothing by itself; its owner
+//! has a lock.
 //!
 //! ```text
 //!          begin            taken by the kernel          result
@@ -145,8 +146,8 @@ impl Slots {
         u32::try_from(self.slots.len() - 1).expect("memory is full before there are 2^32 operations")
     }
 
-    /// Calls `push` with each operation that is queued, in order, and what its result is to carry, until it answers false. True if some
-    /// are left.
+    /// Calls `push` with each operation that is queued, in order, and what its result is to carry, until it answers
+    /// false. True if some are left.
     pub(super) fn hand_over(&mut self, mut push: impl FnMut(&Entry, u64) -> bool) -> bool {
         while let Some(&index) = self.queue.front() {
             let slot = &mut self.slots[index as usize];
@@ -203,8 +204,8 @@ impl Slots {
             && std::mem::take(&mut slot.is_missed)
     }
 
-    /// The result, if it is there; the operation is over then. If not, whether `waker` will be called; from now on, if `clone` is one
-    /// like it, which is taken then.
+    /// The result, if it is there; the operation is over then. If not, whether `waker` will be called; from now on, if
+    /// `clone` is one like it, which is taken then.
     pub(super) fn poll(&mut self, index: u32, waker: &Waker, clone: &mut Option<Waker>) -> Answer {
         match &mut self.slots[index as usize].state {
             State::Queued { waker: current, .. } | State::Flying { waker: current } => {
@@ -244,8 +245,8 @@ impl Slots {
         }
     }
 
-    /// Ends all that the kernel has not got, as cancelled. `each` gets who is to be woken; afterwards the operation is at work no more: the
-    /// second is to be dropped then.
+    /// Ends all that the kernel has not got, as cancelled. `each` gets who is to be woken; afterwards the operation is
+    /// at work no more: the second is to be dropped then.
     pub(super) fn cancel_queued(&mut self, mut each: impl FnMut(Waker, Option<AtWork>)) {
         for index in std::mem::take(&mut self.queue) {
             let slot = &mut self.slots[index as usize];

@@ -32,7 +32,8 @@ impl Watch {
         let waker = Waker::from(Arc::clone(self));
         let mut wakers = Vec::new();
         let outcome = loop {
-            // As whoever meets `WouldBlock`: the tick before the look, so that results which come after it are an event of their own.
+            // As whoever meets `WouldBlock`: the tick before the look, so that results which come after it are an event
+            // of their own.
             let tick = self.registration.tick(Side::Read);
             ring.reap(&mut wakers);
             self.registration.clear_readiness(Side::Read, tick);

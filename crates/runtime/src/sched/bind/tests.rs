@@ -32,8 +32,8 @@ fn run_shared(worker: &mut Worker) {
     run_all(worker);
 }
 
-/// A thief that has 40 threads, and a spawner in the middle of a task that has spawned 24: four of them have been stolen, so it is known
-/// what they are. Neither may be moved afterwards: started threads know where their worker is.
+/// A thief that has 40 threads, and a spawner in the middle of a task that has spawned 24: four of them have been
+/// stolen, so it is known what they are. Neither may be moved afterwards: started threads know where their worker is.
 fn fill(handle: &Handle, thief: &mut Worker, spawner: &mut Worker) -> Vec<thread::JoinHandle<()>> {
     fill_with(handle, (thief, 40), (spawner, 24))
 }
@@ -74,7 +74,8 @@ fn end_all(threads: &[thread::JoinHandle<()>], workers: &mut [&mut Worker]) {
     assert!(threads.iter().all(thread::JoinHandle::is_finished));
 }
 
-/// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for the first.
+/// Who has many threads leaves the next to one that has fewer and is idle, and no second one before that has come for
+/// the first.
 #[test]
 fn a_thread_goes_to_a_worker_that_has_fewer() {
     let mut still = Still::new("core:2", "bind-slack=1");
@@ -102,8 +103,8 @@ fn a_thread_goes_to_a_worker_that_has_fewer() {
     assert!(threads.iter().all(thread::JoinHandle::is_finished));
 }
 
-/// Who has more threads leaves those of a spawner that is in the middle of a task to it, but for a few when they are stuck; and not
-/// for longer than it is told to.
+/// Who has more threads leaves those of a spawner that is in the middle of a task to it, but for a few when they are
+/// stuck; and not for longer than it is told to.
 #[test]
 fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
     for (patience, leaves) in [("1s", true), ("0ns", false)] {
@@ -138,7 +139,8 @@ fn threads_are_left_to_a_busy_spawner_that_has_fewer() {
     }
 }
 
-/// Whom a thief finds with threads at each of many looks, for longer than it has patience, it leaves nothing any more, however many it has itself.
+/// Whom a thief finds with threads at each of many looks, for longer than it has patience, it leaves nothing any more,
+/// however many it has itself.
 #[test]
 fn a_worker_that_stays_behind_is_helped() {
     let mut still = Still::new("core:2", "bind-slack=1,bind-pause=0ns,bind-patience=1s");
@@ -170,7 +172,8 @@ fn a_worker_that_stays_behind_is_helped() {
     end_all(&threads, &mut [&mut thief, &mut spawner]);
 }
 
-/// A thief that already has threads takes so many that both have as many: threads of one spawner are parted once, and evenly.
+/// A thief that already has threads takes so many that both have as many: threads of one spawner are parted once, and
+/// evenly.
 #[test]
 fn a_thief_takes_threads_until_both_have_as_many() {
     let mut still = Still::new("core:2", "bind-patience=1s");
@@ -226,7 +229,8 @@ fn tasks_are_not_withheld_as_if_they_were_threads() {
     }
 }
 
-/// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it begins.
+/// A thread is left once to a worker that is getting up: it waits in the queue of its group, and is nobody's until it
+/// begins.
 #[test]
 fn a_thread_waits_for_a_worker_that_gets_up() {
     let mut still = Still::new("l2:2 core:1", "bind-slack=1,group=1");
@@ -301,7 +305,8 @@ fn who_leaves_a_spawner_alone_does_not_hide_it_from_other_caches() {
     end_all(&threads, &mut [&mut thief, &mut spawner, &mut far]);
 }
 
-/// Who was claimed while it withdrew has a token and is awake: what is left to it must not be more than is soon rescued.
+/// Who was claimed while it withdrew has a token and is awake: what is left to it must not be more than is soon
+/// rescued.
 #[test]
 fn a_late_token_is_no_sign_of_getting_up() {
     let mut still = Still::new("l2:2 core:1", "bind-slack=1,groups=off,group=1");
@@ -311,7 +316,8 @@ fn a_late_token_is_no_sign_of_getting_up() {
     let threads: Vec<_> = as_one(&mut worker, |worker| {
         let mut threads = spawn_parked(&handle, 40);
         run_all(worker);
-        // As in `Sleepers::sleep`, when the final look finds something: withdraws, finds itself claimed, consumes nothing ...
+        // As in `Sleepers::sleep`, when the final look finds something: withdraws, finds itself claimed, consumes
+        // nothing ...
         let sleepers = &still.shared.sleepers;
         sleepers.idle.announce(seat);
         assert!(sleepers.idle.claim_seat(seat));

@@ -209,8 +209,8 @@ fn what_nobody_came_for_is_run_next() {
     }
 }
 
-/// What runs between two looks up is averaged over the tasks that the worker counts down, from one reading of the clock to the
-/// next: a find next to itself is one of them, and no reading.
+/// What runs between two looks up is averaged over the tasks that the worker counts down, from one reading of the clock
+/// to the next: a find next to itself is one of them, and no reading.
 #[test]
 fn a_find_next_to_itself_is_no_look_up() {
     let mut still = Still::new("llc:2 core:2", "groups=on");

@@ -1,13 +1,14 @@
 //! How many workers are idle behind each last-level cache, and which caches have any.
 //!
-//! One count for all would be written twice by every sleep, from everywhere. A cache's count is written by its own workers and
-//! by who claims them; the word that all read changes only when a cache gets its first idle worker or loses its last.
+//! One count for all would be written twice by every sleep, from everywhere. A cache's count is written by its own
+//! workers and by who claims them; the word that all read changes only when a cache gets its first idle worker or loses
+//! its last.
 //!
 //! The protocol, K in `sched/README.md`:
 //!
 //! - **(a)** Entering: raise the count. Who found it zero sets the cache's bit.
-//! - **(b)** Leaving: lower the count. Who brought it to zero clears the bit and looks at the count; if that is not zero, sets
-//!   the bit again and looks once more.
+//! - **(b)** Leaving: lower the count. Who brought it to zero clears the bit and looks at the count; if that is not
+//!   zero, sets the bit again and looks once more.
 
 use crossbeam_utils::CachePadded;
 
@@ -18,8 +19,8 @@ use crate::stress;
 /// Idle workers by cache.
 #[derive(Debug)]
 pub(crate) struct Caches {
-    /// At least the number of idle bits of the cache's groups: raised before one is set, lowered after it is cleared. The first
-    /// is at hand, because with one cache every wake-up reads it.
+    /// At least the number of idle bits of the cache's groups: raised before one is set, lowered after it is cleared.
+    /// The first is at hand, because with one cache every wake-up reads it.
     first: CachePadded<AtomicU32>,
     others: Box<[CachePadded<AtomicU32>]>,
     /// A bit a cache whose count is not zero, 64 a word. None where there is one cache: its count says it.
@@ -38,7 +39,8 @@ impl Caches {
 
     /// A worker behind `llc` is about to set its idle bit.
     pub(super) fn enter(&self, llc: usize) {
-        // Ordering: SeqCst; before the bit, so that a pusher that reads zero after its fence (W1 A) comes before (W1 b).
+        // Ordering: SeqCst; before the bit, so that a pusher that reads zero after its fence (W1 A) comes before
+        // (W1 b).
         let first = self.count(llc).fetch_add(1, Ordering::SeqCst) == 0;
         if let Some((word, bit)) = self.bit(llc).filter(|_| first) {
             stress::delay();
@@ -58,8 +60,8 @@ impl Caches {
         lines::touch(word);
         loop {
             stress::delay();
-            // Ordering: SeqCst; (K b) before the second look. If (K a) came first, its release and this acquire show us the
-            // count; if it comes later, it undoes what we do here.
+            // Ordering: SeqCst; (K b) before the second look. If (K a) came first, its release and this acquire show us
+            // the count; if it comes later, it undoes what we do here.
             word.fetch_and(!bit, Ordering::SeqCst);
             stress::delay();
             // Ordering: Relaxed; after (K b).

@@ -1,7 +1,7 @@
 //! Which workers are idle: a bit a worker in its group's word, a bit a group in its LLC's summary.
 //!
-//! A bit is set by its worker alone and cleared by exactly one thread, which then owns the claim: it owes the worker one
-//! token, or, if it is the worker itself, nothing. The pure part, bits in and bits out, is in [`word`].
+//! A bit is set by its worker alone and cleared by exactly one thread, which then owns the claim: it owes the worker
+//! one token, or, if it is the worker itself, nothing. The pure part, bits in and bits out, is in [`word`].
 
 mod caches;
 pub(crate) mod word;
@@ -124,8 +124,8 @@ impl Idle {
         self.members(seat.group) & (1 << seat.member) != 0 && self.clear(seat.group, seat.member)
     }
 
-    /// Claims an idle worker of `llc`, starting behind the group `from` of that LLC; one on a core that is idle as a whole
-    /// if there is one. Looks at no more than `looks_max` groups.
+    /// Claims an idle worker of `llc`, starting behind the group `from` of that LLC; one on a core that is idle as a
+    /// whole if there is one. Looks at no more than `looks_max` groups.
     pub(crate) fn claim_in_llc(
         &self,
         llc: usize,

@@ -1,7 +1,7 @@
 //! Idle masks as plain words: which member to take.
 
-/// The member to claim among the bits of `idle`: `prefer` if it is set, else one of a core that is idle as a whole, else any
-/// but `avoid`, else `avoid`. `cores` are the members of each core; none if no core has two.
+/// The member to claim among the bits of `idle`: `prefer` if it is set, else one of a core that is idle as a whole,
+/// else any but `avoid`, else `avoid`. `cores` are the members of each core; none if no core has two.
 #[inline]
 pub(crate) fn pick(idle: u64, prefer: Option<u8>, avoid: Option<u8>, cores: &[u64]) -> Option<u8> {
     if idle == 0 {

@@ -1,4 +1,5 @@
-//! B d: a thread that a worker binds to another in its last task is found by that one, who waits for the latch and then looks.
+//! B d: a thread that a worker binds to another in its last task is found by that one, who waits for the latch and then
+//! looks.
 
 use std::sync::Arc;
 

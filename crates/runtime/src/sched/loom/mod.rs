@@ -230,8 +230,8 @@ impl Machine {
         self.work_by(worker, claimed, || self.search(), look);
     }
 
-    /// The same, with a search that says whether it has found something, and a final look that is told whether it is the last
-    /// searcher's.
+    /// The same, with a search that says whether it has found something, and a final look that is told whether it is
+    /// the last searcher's.
     fn work_by(
         &self,
         worker: usize,

@@ -82,7 +82,8 @@ impl Sleeper for Polls<'_> {
     }
 }
 
-/// A thread that is no worker registers a source while the only worker goes to sleep: it polls, or is woken and then does.
+/// A thread that is no worker registers a source while the only worker goes to sleep: it polls, or is woken and then
+/// does.
 #[test]
 fn l_a_new_source_is_polled() {
     let plan = one_group(1);
@@ -194,8 +195,8 @@ fn l_a_sentinel_stays_for_a_shard() {
     });
 }
 
-/// An event wakes the holder while the sentinel of an idle house resigns: there is a sentinel, or the holder, which has given
-/// its duty back, knows that nobody polls.
+/// An event wakes the holder while the sentinel of an idle house resigns: there is a sentinel, or the holder, which has
+/// given its duty back, knows that nobody polls.
 #[test]
 fn l_a_holder_that_gets_up_is_replaced() {
     let plan = one_group(2);

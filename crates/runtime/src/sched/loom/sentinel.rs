@@ -48,8 +48,8 @@ fn o_last_sentinel_knows_whether_it_is_one() {
     });
 }
 
-/// The same, and the claimed worker looks whether the idle ones are watched before it goes to work: if it saw a sentinel
-/// then there is one.
+/// The same, and the claimed worker looks whether the idle ones are watched before it goes to work: if it saw a
+/// sentinel then there is one.
 #[test]
 fn o_resigned_or_noticed() {
     let plan = one_group(2);
@@ -113,8 +113,8 @@ fn o_duty_is_passed_on() {
     });
 }
 
-/// The last searcher goes to work, and somebody who still saw it search wakes nobody. What the searcher looks at before it has
-/// fenced may show it nothing; afterwards it finds that nobody watches, and the task.
+/// The last searcher goes to work, and somebody who still saw it search wakes nobody. What the searcher looks at before
+/// it has fenced may show it nothing; afterwards it finds that nobody watches, and the task.
 #[test]
 fn o_last_searcher_names_a_successor() {
     let plan = one_group(2);
@@ -148,8 +148,8 @@ impl Sleeper for Relieved<'_> {
     }
 }
 
-/// A worker has promised to get up soon, is claimed, and goes to work. Another one that goes to sleep meanwhile leaves the duty to it: either it is seen by the
-/// first, who finds nobody on watch, or it does not rely on him.
+/// A worker has promised to get up soon, is claimed, and goes to work. Another one that goes to sleep meanwhile leaves
+/// the duty to it: either it is seen by the first, who finds nobody on watch, or it does not rely on him.
 #[test]
 fn o_who_is_relieved_is_seen() {
     let plan = one_group(2);
@@ -178,7 +178,8 @@ fn o_who_is_relieved_is_seen() {
     });
 }
 
-/// A worker comes back as it has promised, and finds a sentinel, who resigns while somebody is claimed: if that one relies on the promise, there is a sentinel.
+/// A worker comes back as it has promised, and finds a sentinel, who resigns while somebody is claimed: if that one
+/// relies on the promise, there is a sentinel.
 #[test]
 fn o_a_promise_is_kept_or_taken_back() {
     let plan = one_group(3);
@@ -203,9 +204,9 @@ fn o_a_promise_is_kept_or_taken_back() {
     });
 }
 
-/// Two workers of a machine of several caches. The first is idle and the sentinel; its interval ends while a claimer clears its
-/// cache's bit, and it goes to work. The second goes to sleep meanwhile, finds a sentinel, and has nobody to tell of it but
-/// the claimer. `left` says whether somebody learns of it who leaves something in a queue.
+/// Two workers of a machine of several caches. The first is idle and the sentinel; its interval ends while a claimer
+/// clears its cache's bit, and it goes to work. The second goes to sleep meanwhile, finds a sentinel, and has nobody to
+/// tell of it but the claimer. `left` says whether somebody learns of it who leaves something in a queue.
 fn hidden(left: impl Fn(&Machine) -> bool + Copy + Send + Sync + 'static) {
     let plan = beside_a_cache(2);
     check(3, move || {

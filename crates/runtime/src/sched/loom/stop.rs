@@ -26,8 +26,8 @@ fn s_stop_ends_every_sleep() {
     });
 }
 
-/// The token falls where a worker that has found something eats it on its way out of the sleep. A second item, which never comes,
-/// keeps the worker from ending the machine itself.
+/// The token falls where a worker that has found something eats it on its way out of the sleep. A second item, which
+/// never comes, keeps the worker from ending the machine itself.
 #[test]
 fn s_stop_between_two_sleeps() {
     let plan = one_group(1);

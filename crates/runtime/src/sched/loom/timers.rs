@@ -1,5 +1,5 @@
-//! F: a timer is fired or unset, once; one that is set from outside gets its worker up; and while a worker that is awake has
-//! timers, somebody looks.
+//! F: a timer is fired or unset, once; one that is set from outside gets its worker up; and while a worker that is
+//! awake has timers, somebody looks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,8 +166,8 @@ impl Sleeper for Rests<'_> {
     }
 }
 
-/// The sentinel goes to work and has timers. Another worker got up before its alarm and sleeps again, without one: either it is
-/// sentinel now, or who goes to work knows that nobody watches.
+/// The sentinel goes to work and has timers. Another worker got up before its alarm and sleeps again, without one:
+/// either it is sentinel now, or who goes to work knows that nobody watches.
 #[test]
 fn f_who_gets_up_by_himself_watches() {
     let plan = beside_a_cache(2);

@@ -1,5 +1,5 @@
-//! B: a thread that is pushed into its owner's mailbox is taken out by the owner, which is awake or unparked for it, whatever
-//! others do.
+//! B: a thread that is pushed into its owner's mailbox is taken out by the owner, which is awake or unparked for it,
+//! whatever others do.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ impl Owned {
         }
     }
 
-    /// The owner: takes what is bound to it, searches when dry and sleeps when there is nothing, until the machine stops.
+    /// The owner: takes what is bound to it, searches when dry and sleeps when there is nothing, until the machine
+    /// stops.
     fn work(&self) {
         let fifo = BoundFifo::new();
         let search = || {

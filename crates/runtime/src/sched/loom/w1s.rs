@@ -57,8 +57,8 @@ fn w1s_last_searcher_two_pushers() {
     });
 }
 
-/// K: where the pusher learns from a word by cache that somebody is idle. The second of two workers may find the first one's
-/// count and not yet its bit.
+/// K: where the pusher learns from a word by cache that somebody is idle. The second of two workers may find the first
+/// one's count and not yet its bit.
 #[test]
 fn k_no_lost_wakeup() {
     two_workers(beside_a_cache(2));

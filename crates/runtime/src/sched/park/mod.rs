@@ -23,7 +23,8 @@ pub(crate) struct Sleepers {
     words: Box<[CachePadded<ParkWord>]>,
     /// By group: the number of its members.
     group_lens: Box<[u32]>,
-    /// By group: those of them that are not away, blocking in place. Relaxed: who is seen too late delays by an interval (O).
+    /// By group: those of them that are not away, blocking in place. Relaxed: who is seen too late delays by an
+    /// interval (O).
     present: Box<[AtomicU32]>,
     /// By cache: the same of the groups that count for it.
     present_behind: Box<[AtomicU32]>,
@@ -106,8 +107,8 @@ impl Sleepers {
         (present.saturating_sub(idle), idle)
     }
 
-    /// Workers that are awake and look into the injector of `llc` between two tasks: none, as far as is known, if its groups have
-    /// members behind other caches.
+    /// Workers that are awake and look into the injector of `llc` between two tasks: none, as far as is known, if its
+    /// groups have members behind other caches.
     #[inline]
     pub(crate) fn witnesses(&self, llc: usize) -> u32 {
         if self.whole[llc] { self.awake_and_idle(llc).0 } else { 0 }
@@ -146,8 +147,8 @@ impl Sleepers {
         count.cast_signed().max(0).cast_unsigned()
     }
 
-    /// Searchers for whose sake nobody is woken for what is queued behind `llc`: those of that cache; where all its workers
-    /// are awake, those of the nearest of `others` that has idle ones, which is where somebody would be woken.
+    /// Searchers for whose sake nobody is woken for what is queued behind `llc`: those of that cache; where all its
+    /// workers are awake, those of the nearest of `others` that has idle ones, which is where somebody would be woken.
     #[inline]
     pub(crate) fn searching_for(&self, llc: usize, others: &[LlcId]) -> u32 {
         let near = self.searching_behind(llc);
@@ -232,7 +233,8 @@ impl Sleepers {
         self.post_token(worker)
     }
 
-    /// Posts a token, and ends the poll that its worker may sleep in: after the token, which that one looks for then (L a).
+    /// Posts a token, and ends the poll that its worker may sleep in: after the token, which that one looks for then
+    /// (L a).
     fn post_token(&self, worker: usize) -> Found {
         let found = self.words[worker].unpark();
         if let Found::Polling(shard) = found {
@@ -244,8 +246,8 @@ impl Sleepers {
 
     /// Everybody shall stop: posts a token to all.
     pub(crate) fn stop(&self) {
-        // Ordering: Release; (S a) pairs with the Acquire in `is_stopping`. Each token follows and hands the flag over (P a):
-        // whoever consumes it, even on its way to sleep, sees the flag before it could sleep again.
+        // Ordering: Release; (S a) pairs with the Acquire in `is_stopping`. Each token follows and hands the flag over
+        // (P a): whoever consumes it, even on its way to sleep, sees the flag before it could sleep again.
         self.stopping.store(true, Ordering::Release);
         for worker in 0..self.words.len() {
             let _where = self.post_token(worker);

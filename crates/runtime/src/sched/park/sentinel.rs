@@ -16,9 +16,9 @@ impl Sleepers {
 
     /// Whether the calling worker, which is awake and searches no more, leaves the idle ones without a sentinel.
     pub(crate) fn is_unwatched(&self) -> bool {
-        // Ordering: SeqCst; (O) our bit is gone before we look for a sentinel, against a sentinel that has resigned before
-        // it looks for us in `resign_if_all_idle`. And our duty is resigned, and one searcher less, before we look at the
-        // queues in `name_successor`, against push before the look at both in `keep_watch`.
+        // Ordering: SeqCst; (O) our bit is gone before we look for a sentinel, against a sentinel that has resigned
+        // before it looks for us in `resign_if_all_idle`. And our duty is resigned, and one searcher less, before we
+        // look at the queues in `name_successor`, against push before the look at both in `keep_watch`.
         fence(Ordering::SeqCst);
         !self.has_sentinel()
     }
@@ -53,20 +53,22 @@ impl Sleepers {
     /// The worker has promised to look about now, and does: as sentinel, if there is no other. True if it is it.
     pub(crate) fn keep_promise(&self, worker: usize) -> bool {
         self.alarms.clear(worker);
-        // Ordering: SeqCst; (O) the promise is taken back before another sentinel is found, against one who was claimed and fences before he relies on it: if he
-        // comes first, that sentinel, should it resign, sees in its second look that his bit is gone.
+        // Ordering: SeqCst; (O) the promise is taken back before another sentinel is found, against one who was claimed
+        // and fences before he relies on it: if he comes first, that sentinel, should it resign, sees in its second
+        // look that his bit is gone.
         fence(Ordering::SeqCst);
         self.take_duty(worker)
     }
 
-    /// Stops being sentinel if no worker is awake, and no shard without a holder. False if one is, or was when we looked again.
+    /// Stops being sentinel if no worker is awake, and no shard without a holder. False if one is, or was when we
+    /// looked again.
     pub(crate) fn resign_if_all_idle(&self, worker: usize) -> bool {
         if (self.idle.caches.total() as usize) < self.words.len() || self.reactor.any_unpolled() {
             return false;
         }
         self.resign(worker);
-        // Ordering: SeqCst; (O) no sentinel before the second look: whoever is claimed after it finds none, and wakes one
-        // when it has work to spare.
+        // Ordering: SeqCst; (O) no sentinel before the second look: whoever is claimed after it finds none, and wakes
+        // one when it has work to spare.
         fence(Ordering::SeqCst);
         self.all_bits_set() || !self.take_duty(worker)
     }

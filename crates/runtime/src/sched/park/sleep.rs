@@ -58,14 +58,14 @@ pub(crate) trait Host {
     /// After a look as sentinel: has nobody polled this shard since the look before?
     fn is_neglected(&self, shard: usize) -> bool;
 
-    /// Whether those who are awake behind the worker's cache have begun no task for as long as it knows, so that none of them polls soon. A hint: who searches counts,
-    /// too, if it had nothing to do before, and nobody at all.
+    /// Whether those who are awake behind the worker's cache have begun no task for as long as it knows, so that none
+    /// of them polls soon. A hint: who searches counts, too, if it had nothing to do before, and nobody at all.
     fn all_held(&self) -> bool {
         false
     }
 
-    /// The worker has become holder, as sentinel; or it has polled a shard without a wait, because it holds another already: wakes
-    /// somebody who is behind the cache, if all of those sleep.
+    /// The worker has become holder, as sentinel; or it has polled a shard without a wait, because it holds another
+    /// already: wakes somebody who is behind the cache, if all of those sleep.
     fn takes_over(&mut self, shard: usize, rouse: bool);
 
     /// Whether a clock that stands may jump: everybody else waits.
@@ -73,8 +73,8 @@ pub(crate) trait Host {
         false
     }
 
-    /// How long this worker may sleep for its own sake: until its first timer. A clock that stands may jump to that if the caller has seen that it
-    /// may, and has polled since.
+    /// How long this worker may sleep for its own sake: until its first timer. A clock that stands may jump to that if
+    /// the caller has seen that it may, and has polled since.
     fn alarm(&mut self, _may_jump: bool) -> Alarm {
         Alarm::Never
     }
@@ -179,8 +179,9 @@ impl Sleepers {
         }
     }
 
-    /// Sleeps in the kernel: in the poll whose duty it has, if it has one. As sentinel, if there is no other, until a quiet interval has
-    /// ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for a new sentinel.
+    /// Sleeps in the kernel: in the poll whose duty it has, if it has one. As sentinel, if there is no other, until a
+    /// quiet interval has ended with everybody idle. That the duty outlasts short pauses spares their end a wake-up for
+    /// a new sentinel.
     fn doze<'a>(&'a self, worker: usize, mut nap: Nap<'a>, word: &ParkWord, host: &mut impl Host) -> Risen {
         loop {
             // A token that came before that look says that there is something to do.
@@ -189,7 +190,8 @@ impl Sleepers {
                 && let Some((_, polls)) = &nap.polls
                 && matches!(host.poll(polls, Some(Duration::ZERO)), Polled::Events(_))
             {
-                // What is readable comes before what expires by a jump. Polled after that look: who was at work may have written last.
+                // What is readable comes before what expires by a jump. Polled after that look: who was at work may
+                // have written last.
                 return Risen::Events;
             }
             let alarm = host.alarm(may_jump);
@@ -202,7 +204,8 @@ impl Sleepers {
                 self.alarms.set(worker, alarm.time());
                 Some(host.interval())
             } else {
-                // Others, if there are any, rely on what was published, whether or not the timer is still set: it is never put off.
+                // Others, if there are any, rely on what was published, whether or not the timer is still set: it is
+                // never put off.
                 let before = if self.words.len() > 1 { nap.promised } else { u64::MAX };
                 nap.promised = before.min(alarm.time());
                 self.alarms.set(worker, nap.promised);
@@ -272,7 +275,8 @@ impl Sleepers {
 
     /// The sentinel gives its duty back while everybody is idle, and gets up at that time (O).
     fn leave_watch(&self, worker: usize, nap: &mut Nap<'_>, promised: u64) {
-        // Before the duty is given back, or who gets up by then would wake us. Who relies on it afterwards finds it kept.
+        // Before the duty is given back, or who gets up by then would wake us. Who relies on it afterwards finds it
+        // kept.
         self.alarms.set(worker, promised);
         self.relies_on(worker);
         if self.resign_if_all_idle(worker) {
@@ -280,8 +284,9 @@ impl Sleepers {
         }
     }
 
-    /// Whether the one that others rely on gets up within an interval, so that one who goes to sleep need not take the duty: while everybody is idle, since two of
-    /// them could else leave it to one another for ever, beside one that is stuck. For one who has fenced: (B).
+    /// Whether the one that others rely on gets up within an interval, so that one who goes to sleep need not take the
+    /// duty: while everybody is idle, since two of them could else leave it to one another for ever, beside one that is
+    /// stuck. For one who has fenced: (B).
     fn is_relieved(&self, host: &mut impl Host) -> bool {
         if self.has_sentinel() || self.idle.caches.total() < self.worker_count() {
             return false;

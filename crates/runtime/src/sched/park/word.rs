@@ -28,7 +28,8 @@ pub(crate) enum Wait {
     TimedOut,
     /// Events, which are collected (L).
     Events,
-    /// Nothing that concerns the worker: a notification for who held the duty before (L a), or events that nobody waits for.
+    /// Nothing that concerns the worker: a notification for who held the duty before (L a), or events that nobody waits
+    /// for.
     Nothing,
 }
 

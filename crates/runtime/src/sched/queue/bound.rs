@@ -1,9 +1,9 @@
 //! The bound queue of a worker: threads that have started and may run nowhere else (B).
 //!
-//! Two parts. The FIFO, a list through the tasks' metadata, is part of the worker's context: what runs on the worker pushes here; before the list
-//! there is a place for the one that is to follow whoever has just woken it, as the slot is before the deque. Nobody rescues what is in
-//! that place, because nobody else may run it. The mailbox is where everybody else pushes; it is part of what others see of the worker, and
-//! emptied by it alone.
+//! Two parts. The FIFO, a list through the tasks' metadata, is part of the worker's context: what runs on the worker
+//! pushes here; before the list there is a place for the one that is to follow whoever has just woken it, as the slot
+//! is before the deque. Nobody rescues what is in that place, because nobody else may run it. The mailbox is where
+//! everybody else pushes; it is part of what others see of the worker, and emptied by it alone.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -77,8 +77,9 @@ impl<T: Linked> BoundFifo<T> {
         self.last.set(raw.as_ptr());
     }
 
-    /// Takes from the front; when there is nothing, empties `mailbox` first, and then takes what [`push_next`](Self::push_next) has put before
-    /// the list. What comes after it is fetched into the cache meanwhile, in two steps.
+    /// Takes from the front; when there is nothing, empties `mailbox` first, and then takes what
+    /// [`push_next`](Self::push_next) has put before the list. What comes after it is fetched into the cache meanwhile,
+    /// in two steps.
     #[inline]
     pub(crate) fn pop(&self, mailbox: &Mailbox<T>) -> Option<T> {
         let raw = match NonNull::new(self.first.get()) {
@@ -106,8 +107,8 @@ impl<T: Linked> BoundFifo<T> {
         self.first.set(next);
         self.len.set(self.len.get() - 1);
         if let Some(next) = NonNull::new(next) {
-            // Two turns before it runs a thread is fetched, so that it is there when one turn later its word for its stack is read.
-            // SAFETY: as above.
+            // Two turns before it runs a thread is fetched, so that it is there when one turn later its word for its
+            // stack is read. SAFETY: as above.
             if let Some(after) = NonNull::new(unsafe { T::link(next) }.load(Ordering::Relaxed)) {
                 T::fetch(after);
             }

@@ -1,11 +1,12 @@
 //! A deque: its owner pushes at the back and takes from either end, thieves take from the front (J).
 //!
-//! Two words and a ring. `tail` is the owner's alone. `head` is the index of the oldest item and one bit, [`BUSY`], which says that
-//! a thief, or the owner at its back end, is about something that the other must not disturb. Nobody waits for the bit for longer than a few looks: a
-//! thief that finds it set goes elsewhere, the owner does without what it wanted it for. What the owner does all the time, pushing and taking from the
-//! front, asks nothing of it.
+//! Two words and a ring. `tail` is the owner's alone. `head` is the index of the oldest item and one bit, [`BUSY`],
+//! which says that a thief, or the owner at its back end, is about something that the other must not disturb. Nobody
+//! waits for the bit for longer than a few looks: a thief that finds it set goes elsewhere, the owner does without what
+//! it wanted it for. What the owner does all the time, pushing and taking from the front, asks nothing of it.
 //!
-//! The index in `head` never falls, and has 63 bits: an exchange that finds what it expects finds that nobody has taken anything from the front.
+//! The index in `head` never falls, and has 63 bits: an exchange that finds what it expects finds that nobody has taken
+//! anything from the front.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -112,7 +113,8 @@ impl<T: Linked> Ends<T> {
         // SAFETY: the list is the owner's, or ours alone.
         let rings = self.outgrown.with_mut(|rings| unsafe { std::mem::take(&mut *rings) });
         for ring in rings {
-            // SAFETY: allocated by `Ring::allocate`; nobody reads it, because no thief has the bit, and the next one sees a newer ring (J b).
+            // SAFETY: allocated by `Ring::allocate`; nobody reads it, because no thief has the bit, and the next one
+            // sees a newer ring (J b).
             drop(unsafe { Box::from_raw(ring.as_ptr()) });
         }
     }
@@ -146,8 +148,8 @@ impl Bit<'_> {
 
 impl Drop for Bit<'_> {
     fn drop(&mut self) {
-        // Ordering: Release; pairs with the Acquire of the next thief that sets the bit: it sees our `tail` and our ring (J c). A store:
-        // nobody changes the word while we have the bit.
+        // Ordering: Release; pairs with the Acquire of the next thief that sets the bit: it sees our `tail` and our
+        // ring (J c). A store: nobody changes the word while we have the bit.
         self.head.store(self.before, Ordering::Release);
     }
 }
@@ -217,8 +219,8 @@ impl<T: Linked> Deque<T> {
     #[inline]
     pub(crate) fn pop(&self) -> Option<T> {
         let tail = self.tail.get();
-        // Ordering: Relaxed, here and in the exchange; the slots are the owner's writing, and whether an item is there is decided by
-        // this word alone (J a).
+        // Ordering: Relaxed, here and in the exchange; the slots are the owner's writing, and whether an item is there
+        // is decided by this word alone (J a).
         let mut head = self.ends.head.load(Ordering::Relaxed);
         loop {
             let index = head / ONE;
@@ -242,13 +244,15 @@ impl<T: Linked> Deque<T> {
         }
     }
 
-    /// Where the next item will be: a number that grows by one with each push, and falls by one with each item taken from the back.
+    /// Where the next item will be: a number that grows by one with each push, and falls by one with each item taken
+    /// from the back.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.tail.get()
     }
 
-    /// Takes the newest if it was pushed at `from` or behind it, and is `wanted`. `None`, too, while a thief is at the front.
+    /// Takes the newest if it was pushed at `from` or behind it, and is `wanted`. `None`, too, while a thief is at the
+    /// front.
     pub(crate) fn pop_newest(&self, from: u64, wanted: impl FnOnce(&T) -> bool) -> Option<T> {
         let newest = self.tail.get().checked_sub(1)?;
         if newest < from {
@@ -271,7 +275,8 @@ impl<T: Linked> Deque<T> {
         Some(item)
     }
 
-    /// Where the oldest item is, or was before thieves took it: a number as [`end`](Self::end). What was put before that is not there any more.
+    /// Where the oldest item is, or was before thieves took it: a number as [`end`](Self::end). What was put before
+    /// that is not there any more.
     #[inline]
     pub(crate) fn front(&self) -> u64 {
         // Ordering: Relaxed; a hint while thieves are about.
@@ -331,8 +336,8 @@ impl<T: Linked> Deque<T> {
         let capacity = self.ring().slots.len();
         self.full_at.set(bit.oldest() + capacity as u64);
         let count = self.len();
-        // With some left, so that a deque that is nearly full does not come here with each push; nor does one that is nearly empty keep what
-        // thousands have needed.
+        // With some left, so that a deque that is nearly full does not come here with each push; nor does one that is
+        // nearly empty keep what thousands have needed.
         if count >= capacity - capacity / 4 || (count < capacity / 8 && capacity > CAPACITY) {
             self.renew();
         }
@@ -342,8 +347,8 @@ impl<T: Linked> Deque<T> {
 
     /// Makes a ring with room for twice as many as there are.
     fn renew(&self) {
-        // Once: thieves change it meanwhile, and a ring that is as large as was copied into it by another look would hold one item at the place of another.
-        // Ordering: Relaxed; a thief may only claim more than that.
+        // Once: thieves change it meanwhile, and a ring that is as large as was copied into it by another look would
+        // hold one item at the place of another. Ordering: Relaxed; a thief may only claim more than that.
         let oldest = self.ends.head.load(Ordering::Relaxed) / ONE;
         let items = oldest..self.tail.get();
         let count = usize::try_from(items.end - oldest).unwrap_or(usize::MAX / 4);
@@ -379,8 +384,8 @@ impl<T: Linked> Drop for Deque<T> {
 pub(crate) struct Stealer<T: Linked>(Arc<Ends<T>>);
 
 impl<T: Linked> Stealer<T> {
-    /// Moves up to half of the items, at most `limit`, the oldest, to `thief`, and takes the first of them. `None`, too, if another thief is about it,
-    /// or the owner at its back end, for long.
+    /// Moves up to half of the items, at most `limit`, the oldest, to `thief`, and takes the first of them. `None`,
+    /// too, if another thief is about it, or the owner at its back end, for long.
     pub(crate) fn steal(&self, thief: &Deque<T>, limit: usize) -> Option<T> {
         let ends = &*self.0;
         if !self.is_open() {
@@ -392,7 +397,8 @@ impl<T: Linked> Stealer<T> {
             if head & BUSY != 0 {
                 return None;
             }
-            // Ordering: Acquire; pairs with the owner's Release when its `Bit` goes (J c). Not an `or`: who finds the bit set writes nothing.
+            // Ordering: Acquire; pairs with the owner's Release when its `Bit` goes (J c). Not an `or`: who finds the
+            // bit set writes nothing.
             match ends
                 .head
                 .compare_exchange_weak(head, head | BUSY, Ordering::Acquire, Ordering::Relaxed)
@@ -402,7 +408,8 @@ impl<T: Linked> Stealer<T> {
             }
         }
         stress::delay();
-        // Ordering: Acquire; pairs with the Release in `push` (J a): the slots before it, the tasks, and the ring that they are in.
+        // Ordering: Acquire; pairs with the Release in `push` (J a): the slots before it, the tasks, and the ring that
+        // they are in.
         let tail = ends.back.tail.load(Ordering::Acquire);
         // Before the claim: an owner that makes a new ring later copies what nobody has claimed (J b).
         // Ordering: Acquire; pairs with the Release in `renew`.
@@ -429,7 +436,8 @@ impl<T: Linked> Stealer<T> {
         stress::delay();
         let mut first = None;
         for index in claimed {
-            // SAFETY: the claim has made it ours; the owner does not write the slot before we have cleared the bit (J b).
+            // SAFETY: the claim has made it ours; the owner does not write the slot before we have cleared the bit
+            // (J b).
             let raw = unsafe { ring.read(index) };
             if first.is_none() {
                 // SAFETY: pushed as a word, and taken out once.

@@ -1,7 +1,7 @@
 //! An LLC's export queue: what its workers put up for the workers of other caches.
 //!
-//! A thief can't ask a deque which of its tasks share data with their neighbours: reading a task before it is taken would
-//! be reading what another worker may have freed. So the owner, who may look at its own tasks, sorts them.
+//! A thief can't ask a deque which of its tasks share data with their neighbours: reading a task before it is taken
+//! would be reading what another worker may have freed. So the owner, who may look at its own tasks, sorts them.
 
 use quadrille_policy::Nanos;
 

@@ -3,8 +3,8 @@
 //! Members push directly while the lock is free; when it is taken, because another member is at it or was preempted
 //! there, they use the mailbox. Nobody ever waits for the lock on the wake path.
 //!
-//! For reproducing the kernel's figures there is the other way, [`OnContention::Spin`]: members, and whoever drains, wait for
-//! the lock as processors do for a run queue's.
+//! For reproducing the kernel's figures there is the other way, [`OnContention::Spin`]: members, and whoever drains,
+//! wait for the lock as processors do for a run queue's.
 
 use std::collections::VecDeque;
 
@@ -52,8 +52,9 @@ impl<T: Linked> GroupQueue<T> {
         }
     }
 
-    /// Queues a task: directly if `member` and the lock is free, else through the mailbox. The clock is read if the queue was
-    /// empty: by the time that a waker remembers from the beginning of a long task its push would be overdue at once.
+    /// Queues a task: directly if `member` and the lock is free, else through the mailbox. The clock is read if the
+    /// queue was empty: by the time that a waker remembers from the beginning of a long task its push would be overdue
+    /// at once.
     pub(crate) fn push(&self, item: T, member: bool, now_ns: impl FnOnce() -> u64) -> Entry {
         if self.is_empty() {
             lines::touch(&self.since);
@@ -96,7 +97,8 @@ impl<T: Linked> GroupQueue<T> {
     }
 
     /// Takes the oldest task and hands up to `max` further ones to `sink`; the mailbox is emptied into the FIFO first.
-    /// `None` if there is nothing, or if somebody else is at it. The clock is read if something stays, whose age begins anew.
+    /// `None` if there is nothing, or if somebody else is at it. The clock is read if something stays, whose age begins
+    /// anew.
     pub(crate) fn pop(&self, max: usize, now_ns: impl FnOnce() -> u64, mut sink: impl FnMut(T)) -> Option<T> {
         if self.is_empty() {
             return None;
@@ -169,8 +171,8 @@ mod tests {
     use super::*;
     use crate::sched::queue::item::Item;
 
-    /// Pushes item 1 as a member while the lock is held, and item 2 after that; how they entered, and in what order they
-    /// leave.
+    /// Pushes item 1 as a member while the lock is held, and item 2 after that; how they entered, and in what order
+    /// they leave.
     fn contended(on_contention: OnContention) -> (Entry, Vec<u32>) {
         let queue = GroupQueue::new(on_contention);
         let held = queue.fifo.lock().unwrap();

@@ -1,7 +1,7 @@
 //! A worker's deque: its own end and the thieves' end.
 //!
-//! First in, first out: a ready task waits for those before it, not for those after it. There are two shortcuts, and both are capped: the slot,
-//! and the back while a task waits for another (W5).
+//! First in, first out: a ready task waits for those before it, not for those after it. There are two shortcuts, and
+//! both are capped: the slot, and the back while a task waits for another (W5).
 
 use crossbeam_deque::{Steal, Worker};
 

@@ -15,7 +15,8 @@ use crate::stress;
 #[derive(Debug)]
 pub(crate) struct Mailbox<T: Linked> {
     head: AtomicPtr<()>,
-    /// Pushed and not drained, roughly: on the line that pushers write anyway. No model's business, hence not loom's type.
+    /// Pushed and not drained, roughly: on the line that pushers write anyway. No model's business, hence not loom's
+    /// type.
     len: StaticUsize,
     holds: PhantomData<T>,
 }

@@ -42,7 +42,8 @@ pub(crate) unsafe trait Linked: Sized {
         _ = raw;
     }
 
-    /// Asks the processor for the memory that the thing behind a word will use when it is run, soon, and that lies elsewhere.
+    /// Asks the processor for the memory that the thing behind a word will use when it is run, soon, and that lies
+    /// elsewhere.
     ///
     /// # Safety
     /// As for [`link`](Self::link).

@@ -1,4 +1,5 @@
-//! What one worker looks for and takes before it sleeps, from other groups and behind other caches, on a scheduler whose workers are not started.
+//! What one worker looks for and takes before it sleeps, from other groups and behind other caches, on a scheduler
+//! whose workers are not started.
 
 use std::os::fd::AsFd;
 use std::task::Waker;
@@ -44,7 +45,8 @@ fn a_closed_gate_keeps_no_cache_from_a_search_that_passes() {
     }
 }
 
-/// Nobody sleeps because of a gate: whoever sees something in its final look goes for it, and does not stand in front of the gate.
+/// Nobody sleeps because of a gate: whoever sees something in its final look goes for it, and does not stand in front
+/// of the gate.
 #[test]
 fn what_was_seen_is_found_by_the_next_search() {
     for machine in ["llc:4 core:2", "node:4 llc:1 core:2", "node:2 llc:3 core:2"] {
@@ -119,8 +121,8 @@ fn a_searching_thief_counts_itself() {
     }
 }
 
-/// Two groups of two workers, the first of which searches while something waits for the second, whose members have a second's patience that
-/// does not end here.
+/// Two groups of two workers, the first of which searches while something waits for the second, whose members have a
+/// second's patience that does not end here.
 const TWO_GROUPS: (&str, &str) = ("l2:2 core:2", "groups=on,group=2,rescue-llc=1s,rescue-any=1s");
 const SECOND: u64 = 1_000_000_000;
 
@@ -251,7 +253,8 @@ fn who_gets_up_soon_does_not_linger() {
     assert!(does_not_linger(&mut worker));
 }
 
-/// Who is about to sleep in the poll does not linger before: events are not among what it would see. A sentinel leaves the poll to who is awake.
+/// Who is about to sleep in the poll does not linger before: events are not among what it would see. A sentinel leaves
+/// the poll to who is awake.
 #[test]
 fn who_would_poll_does_not_linger() {
     let mut still = Still::spinning("core:2", "groups=on,filter=on,publish-delay=1ms");
@@ -264,7 +267,8 @@ fn who_would_poll_does_not_linger() {
     assert!(does_not_linger(&mut worker), "nobody else polls");
 }
 
-/// The last one lingers for two wake-ups: with 1 ms a wake-up for 2 ms. Others, and it after eight times in vain, for `publish-delay`.
+/// The last one lingers for two wake-ups: with 1 ms a wake-up for 2 ms. Others, and it after eight times in vain, for
+/// `publish-delay`.
 #[test]
 fn the_last_one_awake_lingers_for_longer_while_that_pays() {
     let mut still = Still::spinning("core:2", "publish-delay=1us,spin=1s,wake-cost-first=1ms");
@@ -321,7 +325,8 @@ fn a_closed_gate_shortens_searches() {
     }
 }
 
-/// A mate's deque before those of the rest of the cache, wherever the draw begins; without groups, or by a rescuer, whichever comes first.
+/// A mate's deque before those of the rest of the cache, wherever the draw begins; without groups, or by a rescuer,
+/// whichever comes first.
 #[test]
 fn mates_are_robbed_first() {
     let of_mates = |config: &str, scope| {
@@ -349,7 +354,8 @@ fn mates_are_robbed_first() {
     }
 }
 
-/// Between two tasks a worker takes one from its group's queue, though it has one in its slot, where nobody else finds that: what it takes may run for long.
+/// Between two tasks a worker takes one from its group's queue, though it has one in its slot, where nobody else finds
+/// that: what it takes may run for long.
 #[test]
 fn what_waits_in_the_slot_meanwhile_is_for_thieves() {
     let mut still = Still::new("core:2", "groups=on");

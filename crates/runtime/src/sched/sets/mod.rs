@@ -1,20 +1,19 @@
 //! What is known of coupling sets: where they run, and which last-level cache they prefer.
 //!
-//! A set is a number that tasks carry; nothing is allocated for it and nothing refers to it, so nothing of it can be used
-//! after its end. This table remembers the sets that have run of late, as a cache does: a set that runs claims a slot, one
-//! that has not run for the time-out (default 50 ms) may lose it, and a set that finds no slot has no preference. Whoever
-//! looks a set up by its number compares the number, and no time, which is on another line: a set that comes back after a pause, and has lost
-//! nothing, is known as it was until somebody tells that it runs.
+//! A set is a number that tasks carry; nothing is allocated for it and nothing refers to it, so nothing of it can be
+//! used after its end. This table remembers the sets that have run of late, as a cache does: a set that runs claims a
+//! slot, one that has not run for the time-out (default 50 ms) may lose it, and a set that finds no slot has no
+//! preference. Whoever looks a set up by its number compares the number, and no time, which is on another line: a set
+//! that comes back after a pause, and has lost nothing, is known as it was until somebody tells that it runs.
 //!
 //! | words | written | read |
 //! |---|---|---|
 //! | `head`: number, preference, pulls left | on a change; when a pull is taken | at wakes and spawns, by all |
 //! | `tally`, `last_run` | once an epoch by each worker that ran the set | once an epoch by one |
 //!
-//! Heads stand side by side, so that the slots in which a set may be are one line or two; the books are on lines of their
-//! own. A stale or mixed answer moves a task to a less good place, never more (W4): sums that
-//! arrive after a slot changed hands count for the new set, two sets of one number are taken for one, a set may have two
-//! slots for a while.
+//! Heads stand side by side, so that the slots in which a set may be are one line or two; the books are on lines of
+//! their own. A stale or mixed answer moves a task to a less good place, never more (W4): sums that arrive after a slot
+//! changed hands count for the new set, two sets of one number are taken for one, a set may have two slots for a while.
 
 mod tally;
 
@@ -25,8 +24,8 @@ pub(crate) use self::tally::Tally;
 use crate::lines;
 use crate::primitives::{AtomicU64, Ordering};
 
-/// Sets that are remembered at most. This and the next are sizes of a table and no constants of the policy: a set that finds no slot
-/// prefers nothing.
+/// Sets that are remembered at most. This and the next are sizes of a table and no constants of the policy: a set that
+/// finds no slot prefers nothing.
 const SLOTS: usize = 256;
 
 /// Slots in which a set may be.
@@ -120,8 +119,8 @@ impl Slot<'_> {
         self.publish(head, Head::new(head.number(), known));
     }
 
-    /// Changes the word that all read, if there is a change. A pull that is taken meanwhile wins: the next epoch decides
-    /// again.
+    /// Changes the word that all read, if there is a change. A pull that is taken meanwhile wins: the next epoch
+    /// decides again.
     fn publish(&self, old: Head, new: Head) {
         if new != old {
             // Ordering: Relaxed; as in `head`.
@@ -186,8 +185,8 @@ impl Sets {
             .is_ok()
     }
 
-    /// Adds what a worker behind `llc` tells of a set. Returns its slot, and when it had run before; nothing, if there is no
-    /// slot for it.
+    /// Adds what a worker behind `llc` tells of a set. Returns its slot, and when it had run before; nothing, if there
+    /// is no slot for it.
     pub(crate) fn add(&self, share: Share, llc: usize, now: Nanos) -> Option<(Slot<'_>, Nanos)> {
         let slot = self.find(share.number).or_else(|| self.claim(share.number, now))?;
         let before = slot.last_run();

@@ -7,8 +7,8 @@ const TAKEN: u64 = u64::MAX;
 
 /// Sums that anyone adds to at any time, and that are halved once an epoch by whoever gets the turn.
 ///
-/// A sum never loses an addition and never falls below zero: what is subtracted is at most what the subtractor has read,
-/// and nobody else subtracts meanwhile (H a).
+/// A sum never loses an addition and never falls below zero: what is subtracted is at most what the subtractor has
+/// read, and nobody else subtracts meanwhile (H a).
 #[derive(Debug)]
 pub(crate) struct Tally {
     sums: Box<[AtomicU64]>,

@@ -19,8 +19,8 @@ impl Wake for Calls {
     }
 }
 
-/// Timers fired by worker `by` of three, who gets up when one of its own has expired: of all that has expired with the others, one each, who are as `prepare` leaves
-/// them; all sleep to begin with.
+/// Timers fired by worker `by` of three, who gets up when one of its own has expired: of all that has expired with the
+/// others, one each, who are as `prepare` leaves them; all sleep to begin with.
 fn pulled(policy: &str, by: u16, prepare: impl FnOnce(&Still)) -> u32 {
     let mut still = Still::new("core:3", policy);
     let mut worker = still.worker(by);
@@ -88,7 +88,8 @@ fn what_has_not_expired_stays() {
     assert_eq!(calls.0.load(Ordering::Relaxed), 3);
 }
 
-/// How long after its own timer, which expires in 1 s, worker `sleeper` of two gets up, if the other has one that expires in so many ns.
+/// How long after its own timer, which expires in 1 s, worker `sleeper` of two gets up, if the other has one that
+/// expires in so many ns.
 fn gets_up_after(policy: &str, sleeper: u16, other: u64, prepare: impl FnOnce(&Still)) -> u64 {
     let mut still = Still::new("core:2", policy);
     let worker = still.worker(sleeper);

@@ -2,19 +2,24 @@
 //!
 //! # Theorem Broadcast: who is there has every message once, or is told how many are lost
 //!
-//! - **(a)** A message has a share for each receiver that has not taken it, and no other. It is put in, receivers come and go, in sections
-//!   of the end's lock, so that it is made with a share for each that is there: that has, by its position, not taken it. A receiver has its position
-//!   alone, and moves on with each share that it takes, or that it is told is lost. It takes none of another message: under the lock of
-//!   the slot it has seen its position there, and no two messages have the same.
-//! - **(b)** Who finds nothing in the slot looks at the end, in the section in which it enters the list. What is lost is taken out in
-//!   the section that makes it lost, and messages move in one. So there a message is before the end and where its receivers look for it,
-//!   or lost by its position, or not sent yet: then the section that puts it in comes later, and finds the receiver in the list.
-//! - **(c)** Nobody receives a message while another has one that is lost by it: that is taken out before the new one is put in, or by the same step.
-//! - **(d)** Who goes is counted no more from the section on in which it learns how far it was sent messages. It takes its shares of those, and is
-//!   *leaving* until it has dropped them; who waits for the end of all receivers waits for who is leaving, too. So it finds nothing in the channel.
+//! - **(a)** A message has a share for each receiver that has not taken it, and no other. It is put in, receivers come
+//!   and go, in sections of the end's lock, so that it is made with a share for each that is there: that has, by its
+//!   position, not taken it. A receiver has its position alone, and moves on with each share that it takes, or that it
+//!   is told is lost. It takes none of another message: under the lock of the slot it has seen its position there, and
+//!   no two messages have the same.
+//! - **(b)** Who finds nothing in the slot looks at the end, in the section in which it enters the list. What is lost
+//!   is taken out in the section that makes it lost, and messages move in one. So there a message is before the end and
+//!   where its receivers look for it, or lost by its position, or not sent yet: then the section that puts it in comes
+//!   later, and finds the receiver in the list.
+//! - **(c)** Nobody receives a message while another has one that is lost by it: that is taken out before the new one
+//!   is put in, or by the same step.
+//! - **(d)** Who goes is counted no more from the section on in which it learns how far it was sent messages. It takes
+//!   its shares of those, and is *leaving* until it has dropped them; who waits for the end of all receivers waits for
+//!   who is leaving, too. So it finds nothing in the channel.
 //!
-//! As long as there are fewer slots than are kept, the messages that somebody wants are among the last ones, as many as there are slots: one that
-//! would be put over another has more slots made first. So none of them is lost then, and all find places among twice as many.
+//! As long as there are fewer slots than are kept, the messages that somebody wants are among the last ones, as many as
+//! there are slots: one that would be put over another has more slots made first. So none of them is lost then, and all
+//! find places among twice as many.
 
 use std::mem;
 use std::num::NonZeroUsize;
@@ -108,9 +113,10 @@ impl<T> End<T> {
         self.next.saturating_sub(self.capacity as u64)
     }
 
-    /// How many messages not all have taken. Who has yet to take one has yet to take those behind it: they are the last ones. While it is
-    /// looked for the first of them moves on, message by message, so that what is found was right at some time meanwhile. But one that
-    /// leaves has no shares of what was sent since: it is found as if it were there and had them, or not at all.
+    /// How many messages not all have taken. Who has yet to take one has yet to take those behind it: they are the last
+    /// ones. While it is looked for the first of them moves on, message by message, so that what is found was right at
+    /// some time meanwhile. But one that leaves has no shares of what was sent since: it is found as if it were there
+    /// and had them, or not at all.
     pub(super) fn wanted(&self) -> usize {
         if self.receivers == 0 {
             return 0;
@@ -127,13 +133,15 @@ impl<T> End<T> {
         usize::try_from(self.next - wanted).expect("at most the capacity")
     }
 
-    /// Sends to all who receive. `more` are slots that it has asked for before; they stay there if there are enough by now.
+    /// Sends to all who receive. `more` are slots that it has asked for before; they stay there if there are enough by
+    /// now.
     pub(super) fn push(&mut self, message: Alone<T>, more: &mut Option<Slots<T>>) -> Pushed<T> {
         let Some(receivers) = NonZeroUsize::new(self.receivers) else {
             return Pushed::Unheard(message);
         };
         let (position, slots) = (self.next, self.slots.len());
-        // With more slots than are kept the new message's is free, and another is lost; with as many it takes the place of the lost one.
+        // With more slots than are kept the new message's is free, and another is lost; with as many it takes the place
+        // of the lost one.
         let lost = position
             .checked_sub(self.capacity as u64)
             .filter(|_| slots > self.capacity);
@@ -193,8 +201,9 @@ impl<T> Cursor<T> {
         Some(message)
     }
 
-    /// How many messages were lost since the last look. What is kept is from now on where it is to be expected, while the lock of the end is
-    /// held. The slots of before, if messages have moved, are left in `before`, to be dropped outside of it.
+    /// How many messages were lost since the last look. What is kept is from now on where it is to be expected, while
+    /// the lock of the end is held. The slots of before, if messages have moved, are left in `before`, to be dropped
+    /// outside of it.
     fn catch_up(&mut self, end: &End<T>, before: &mut Option<Arc<Slots<T>>>) -> u64 {
         if !Arc::ptr_eq(&self.slots, &end.slots) {
             *before = Some(mem::replace(&mut self.slots, end.slots.clone()));

@@ -1,10 +1,11 @@
 //! The messages that are kept, each in a slot with a share for every receiver that has yet to take it.
 //!
-//! A slot has a lock of its own, for one step. Only who sends puts messages in, one at a time: the lock of the channel's end sees to
-//! that, which is taken before that of a slot, never after it.
+//! A slot has a lock of its own, for one step. Only who sends puts messages in, one at a time: the lock of the
+//! channel's end sees to that, which is taken before that of a slot, never after it.
 //!
-//! A slot's position says whose message it has. Who finds another one there than he takes next, or no share of it, has nothing to take, and
-//! learns at the end why: nothing was sent yet, the message was lost, or all [have moved](Slots::move_to).
+//! A slot's position says whose message it has. Who finds another one there than he takes next, or no share of it, has
+//! nothing to take, and learns at the end why: nothing was sent yet, the message was lost, or all [have
+//! moved](Slots::move_to).
 
 use crate::primitives::{AtomicU64, Ordering};
 use crate::sync::lock::Lock;
@@ -96,8 +97,8 @@ impl<T> Slots<T> {
         self.slot(position).with(position, Option::take)
     }
 
-    /// Puts in the message at `position`, a share for each who is to take it. What is left of the message that was there comes out; if
-    /// that must not be, `message` comes back.
+    /// Puts in the message at `position`, a share for each who is to take it. What is left of the message that was
+    /// there comes out; if that must not be, `message` comes back.
     ///
     /// Called by one at a time, once for each position.
     #[inline]
@@ -118,7 +119,8 @@ impl<T> Slots<T> {
         })
     }
 
-    /// Puts all messages into others, of which there are more and which are empty; none is left here, nor ever put here again.
+    /// Puts all messages into others, of which there are more and which are empty; none is left here, nor ever put here
+    /// again.
     ///
     /// Called by one at a time, as `put`.
     pub(super) fn move_to(&self, others: &Self) {

@@ -31,8 +31,8 @@ impl fmt::Display for Lagged {
 impl Error for Lagged {}
 
 impl<T> Receiver<T> {
-    /// The messages as a stream, which ends when all were received and no sender is left; to be selected from, merged, or sent on. It has one allocation,
-    /// and needs no [`pin!`](std::pin::pin).
+    /// The messages as a stream, which ends when all were received and no sender is left; to be selected from, merged,
+    /// or sent on. It has one allocation, and needs no [`pin!`](std::pin::pin).
     ///
     /// ```
     /// use futures_lite::StreamExt as _;

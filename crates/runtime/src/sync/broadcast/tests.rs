@@ -9,8 +9,8 @@ use super::*;
 use crate::panics::tests::waker_that_panics;
 use crate::sync::wake_all::tests::Wakes;
 
-/// Every script of seven steps on two receivers that come and go, against a list of all that was sent: with as many slots as
-/// messages are kept, with more, and with fewer at first.
+/// Every script of seven steps on two receivers that come and go, against a list of all that was sent: with as many
+/// slots as messages are kept, with more, and with fewer at first.
 #[test]
 fn every_short_script() {
     for (capacity, slots) in [(2, 2), (1, 2), (3, 4), (2, 1), (3, 1), (3, 2)] {
@@ -333,7 +333,8 @@ fn receivers_come_and_go_while_others_send() {
     }
 }
 
-/// The oldest message makes room for a new one, and its destructor panics, as the waker of who waits does: the message was sent all the same.
+/// The oldest message makes room for a new one, and its destructor panics, as the waker of who waits does: the message
+/// was sent all the same.
 #[test]
 fn a_lost_message_and_a_waker_may_both_panic() {
     #[derive(Clone)]
@@ -355,7 +356,8 @@ fn a_lost_message_and_a_waker_may_both_panic() {
     assert!(block_on(receive).is_ok());
 }
 
-/// Of one that goes, and is not gone yet, what was sent since is not kept; `len` may count it all the same, and never more than is kept.
+/// Of one that goes, and is not gone yet, what was sent since is not kept; `len` may count it all the same, and never
+/// more than is kept.
 #[test]
 fn who_leaves_counts_as_if_it_were_there_or_not_at_all() {
     for sent_since in [0, 50, 150] {

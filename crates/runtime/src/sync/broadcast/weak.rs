@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use super::{Sender, Shared};
 
-/// A sending handle that doesn't count: the channel is closed when the last [`Sender`] is dropped, however many of these there are.
+/// A sending handle that doesn't count: the channel is closed when the last [`Sender`] is dropped, however many of
+/// these there are.
 ///
-/// For who only sends while somebody else does, as a task that receives what it sends itself. The memory of the channel stays until
-/// the last of these is gone, too; the messages inside go with the last receiver.
+/// For who only sends while somebody else does, as a task that receives what it sends itself. The memory of the channel
+/// stays until the last of these is gone, too; the messages inside go with the last receiver.
 ///
 /// ```
 /// use quadrille::sync::broadcast::{self, TryRecvError};

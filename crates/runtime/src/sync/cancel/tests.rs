@@ -10,8 +10,8 @@ use crate::panics::tests::waker_that_panics;
 /// How many tokens a script of the exhaustive test makes at most.
 const TOKENS: usize = 4;
 
-/// Every tree of four tokens, with every token dropped, cancelled, or left at every moment: who is cancelled is as in a model that
-/// only knows who is whose parent.
+/// Every tree of four tokens, with every token dropped, cancelled, or left at every moment: who is cancelled is as in a
+/// model that only knows who is whose parent.
 #[test]
 fn every_small_tree() {
     // A step is a token and what is done to it: a child is made, it is cancelled, it is dropped.

@@ -59,7 +59,8 @@ fn semaphore_closing_refuses_who_waits() {
     });
 }
 
-/// A writer that goes on as a reader, beside another of each. loom's cell fails the test if a writer is inside with anybody.
+/// A writer that goes on as a reader, beside another of each. loom's cell fails the test if a writer is inside with
+/// anybody.
 #[test]
 fn rwlock_no_writer_comes_before_one_that_becomes_a_reader() {
     check(3, || {

@@ -37,7 +37,8 @@ fn oneshot_learns_that_the_other_side_went() {
     });
 }
 
-/// Whoever is told that the other side ended sees what came before that: by a first look, the last of a first wait, or one with another waker.
+/// Whoever is told that the other side ended sees what came before that: by a first look, the last of a first wait, or
+/// one with another waker.
 #[test]
 fn oneshot_end_is_ordered_after_what_came_before() {
     check(4, || {
@@ -60,7 +61,8 @@ fn oneshot_end_is_ordered_after_what_came_before() {
     });
 }
 
-/// Both sides wait, the receiver with one waker and then another, and end, by a message or without: nobody keeps a waker, and none is called by both.
+/// Both sides wait, the receiver with one waker and then another, and end, by a message or without: nobody keeps a
+/// waker, and none is called by both.
 #[test]
 fn oneshot_keeps_no_waker() {
     check(4, || {

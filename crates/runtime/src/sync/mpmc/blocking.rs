@@ -41,8 +41,8 @@ impl<T> Attempt<T> for Take<'_, T> {
     }
 }
 
-/// An attempt until it is done. The futures of tasks hold their message and answer with it; a thread has a stack of its own, where the
-/// message may stay, and is copied once in place of four times.
+/// An attempt until it is done. The futures of tasks hold their message and answer with it; a thread has a stack of its
+/// own, where the message may stay, and is copied once in place of four times.
 struct Operation<'a, T, A: Attempt<T>> {
     shared: &'a Shared<T>,
     attempt: A,
@@ -73,8 +73,8 @@ impl<T, A: Attempt<T>> Drop for Operation<'_, T, A> {
 }
 
 impl<T> Shared<T> {
-    /// Repeats `attempt` until it is possible, and waits as the calling thread does: a user-level one is suspended, and gives way when its
-    /// budget is spent; an ordinary one sleeps.
+    /// Repeats `attempt` until it is possible, and waits as the calling thread does: a user-level one is suspended, and
+    /// gives way when its budget is spent; an ordinary one sleeps.
     #[track_caller]
     #[inline(always)]
     pub(super) fn block_op(&self, attempt: impl Attempt<T>) -> Outcome {

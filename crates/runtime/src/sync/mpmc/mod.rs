@@ -15,25 +15,28 @@
 //! ```
 //!
 //! - **Order.** Messages leave in the order in which they entered; those of one sender keep its order.
-//! - **Closing.** Either side may `close`; dropping the last sender or the last receiver does it. A closed channel takes
-//!   no message; those inside are still received, except that the last receiver to go drops them. So are those of
-//!   [`Permit`]s that were out when it was closed: until the last of them has ended, receivers wait. [`Sender::closed`] waits for the closing
-//!   itself.
-//! - **Permits.** [`Sender::reserve`] takes a place before there is a message. A place that is taken counts as filled, for
-//!   [`is_full`](Sender::is_full) and for who waits; not for [`len`](Sender::len).
+//! - **Closing.** Either side may `close`; dropping the last sender or the last receiver does it. A closed channel
+//!   takes no message; those inside are still received, except that the last receiver to go drops them. So are those of
+//!   [`Permit`]s that were out when it was closed: until the last of them has ended, receivers wait. [`Sender::closed`]
+//!   waits for the closing itself.
+//! - **Permits.** [`Sender::reserve`] takes a place before there is a message. A place that is taken counts as filled,
+//!   for [`is_full`](Sender::is_full) and for who waits; not for [`len`](Sender::len).
 //! - **Weak senders.** [`Sender::downgrade`] gives a handle that does not keep the channel open.
 //! - **Fairness.** Waiters are told first come, first told. Whoever runs may take a message or a place before a waiter
 //!   that was told but doesn't run yet; that waiter then waits again *at the front*. No waiter is passed by another
-//!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel. A task that has spent its
-//!   [budget](crate::coop) has not asked yet: whoever asks before its next turn goes first.
-//! - **Forgotten futures.** A [`Send`], [`Reserve`], [`ReserveOwned`] or [`Recv`] that was told and is then neither polled nor dropped delays others
-//!   by at most 64 messages (or by a full, or empty, channel if that comes first), after which it is no longer counted
-//!   on, however few are inside at a time. So does one whose task or user-level thread cannot run, behind a long poll or bound to a worker that is
-//!   held up. While it does, nobody behind it is told. So never let the other side wait for one of those behind it: then neither 64 messages nor a full, or
-//!   empty, channel comes, and all wait for ever. Dropping it hands its turn on at once. A [`Receiver`] that was
-//!   polled as a stream keeps its place when the future of `next` is dropped; it delays nobody: whoever waits behind it is told as well.
+//!   waiter; how often a running task passes it is bounded by that task's budget, not by the channel. A task that has
+//!   spent its [budget](crate::coop) has not asked yet: whoever asks before its next turn goes first.
+//! - **Forgotten futures.** A [`Send`], [`Reserve`], [`ReserveOwned`] or [`Recv`] that was told and is then neither
+//!   polled nor dropped delays others by at most 64 messages (or by a full, or empty, channel if that comes first),
+//!   after which it is no longer counted on, however few are inside at a time. So does one whose task or user-level
+//!   thread cannot run, behind a long poll or bound to a worker that is held up. While it does, nobody behind it is
+//!   told. So never let the other side wait for one of those behind it: then neither 64 messages nor a full, or empty,
+//!   channel comes, and all wait for ever. Dropping it hands its turn on at once. A [`Receiver`] that was polled as a
+//!   stream keeps its place when the future of `next` is dropped; it delays nobody: whoever waits behind it is told as
+//!   well.
 //!
-// ---- For maintainers -------------------------------------------------------------------------------------------------
+// ---- For maintainers
+// -------------------------------------------------------------------------------------------------
 //
 // # Parts
 //
@@ -43,16 +46,16 @@
 //
 // # One operation
 //
-//  1. Enter the lock, try. Done: leave the list, *settle*, leave the lock, call the wakers that settling returned. Where nobody waits, and
-//     the operation never did, that is all: settling would find no list with somebody in it.
-//  2. Not possible: if the waiter has no waker for this task yet, it takes a clone. No user code runs inside the lock, and cloning a waker
-//     is user code, unless the waker is that of a task of this crate: then it raises a count. Else leave the lock, clone, and start
-//     over at 1.
+//  1. Enter the lock, try. Done: leave the list, *settle*, leave the lock, call the wakers that settling returned.
+//     Where nobody waits, and the operation never did, that is all: settling would find no list with somebody in it.
+//  2. Not possible: if the waiter has no waker for this task yet, it takes a clone. No user code runs inside the lock,
+//     and cloning a waker is user code, unless the waker is that of a task of this crate: then it raises a count. Else
+//     leave the lock, clone, and start over at 1.
 //  3. Wait: enter the list (back; front if notified before), leave the lock, Pending.
 //
 // Settling notifies the first waiting receiver if there are messages and no receiver holds a token, and the first
-// waiting sender if there is room and no sender holds a token. A token (waiters.rs) is the promise of the waiter notified
-// last to come and look; coming (1, 3) or being dropped gives it back, and 1 and dropping settle again.
+// waiting sender if there is room and no sender holds a token. A token (waiters.rs) is the promise of the waiter
+// notified last to come and look; coming (1, 3) or being dropped gives it back, and 1 and dropping settle again.
 //
 // # Theorem C: no lost wake-up
 //
@@ -61,32 +64,32 @@
 //   C1  messages and a receiver in the list  =>  a receiver holds a token;
 //   C2  room and a sender in the list        =>  a sender holds a token.
 //
-// Room is a place with neither a message in it nor a permit for it: `limit`, the capacity less the permits that are out,
-// is above the length. A sender is whoever waits to send or to reserve.
+// Room is a place with neither a message in it nor a permit for it: `limit`, the capacity less the permits that are
+// out, is above the length. A sender is whoever waits to send or to reserve.
 //
 // Proof, for C1. Every section that adds a message, adds or takes a token, or empties the list's head ends by settling,
 // which establishes C1 directly, except two. Step 3 adds a receiver and may give a token back; it happens only in the
-// section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. C2 alike, with room for messages. (A
-// section that finds both lists empty, and whose future has no waiter, need not settle: C1 and C2 are vacuous, and a token that is out is
-// its holder's to give back.) So
-// nobody waits for something that is there unless somebody who was woken for it has yet to act. That waiter's waker is
-// called right after the section that gave it the token; when it is polled it takes a message or finds none (C1 is
-// vacuous), when it is dropped its token moves on. Once closed nobody enters a list, and `close` notifies all who are in.
+// section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. C2 alike, with
+// room for messages. (A section that finds both lists empty, and whose future has no waiter, need not settle: C1 and C2
+// are vacuous, and a token that is out is its holder's to give back.) So nobody waits for something that is there
+// unless somebody who was woken for it has yet to act. That waiter's waker is called right after the section that gave
+// it the token; when it is polled it takes a message or finds none (C1 is vacuous), when it is dropped its token moves
+// on. Once closed nobody enters a list, and `close` notifies all who are in.
 //
-// A stream that is told gets no token, so that settling leaves C1 to the section after it: `deliver` enters it though the waker
-// panics that it calls between the two (`deliver_partial`), and so up to the last. Nor does a panic end `close` before all are told, or keep the
-// last receiver from dropping what is inside.
+// A stream that is told gets no token, so that settling leaves C1 to the section after it: `deliver` enters it though
+// the waker panics that it calls between the two (`deliver_partial`), and so up to the last. Nor does a panic end
+// `close` before all are told, or keep the last receiver from dropping what is inside.
 //
 // Permits add the section that ends one: it makes room, or fills what it takes, and settles; a message is made room for
 // and put in by one section, so nobody is told of room that isn't there. The permit exists from the section on
 // that took the place, so that no panic and no dropped future loses it.
 //
-// While permits of a closed channel are out (*closing*) it is as if open to receivers, C1 holds, and they wait. Senders are not let
-// in: `close` notifies them, and them alone, since a receiver would wait again. The section that ends the last permit
-// closes the channel to receivers, who are all notified then. Who waits after it finds it closed.
+// While permits of a closed channel are out (*closing*) it is as if open to receivers, C1 holds, and they wait. Senders
+// are not let in: `close` notifies them, and them alone, since a receiver would wait again. The section that ends the
+// last permit closes the channel to receivers, who are all notified then. Who waits after it finds it closed.
 //
-// The losing interleaving, if dropping a permit didn't settle (loom test `c_dropped_permit_makes_room`): the sender finds the one
-// place taken and waits; the permit is dropped; a place is free, and nobody will tell.
+// The losing interleaving, if dropping a permit didn't settle (loom test `c_dropped_permit_makes_room`): the sender
+// finds the one place taken and waits; the permit is dropped; a place is free, and nobody will tell.
 //
 // The losing interleaving, if dropping a future didn't settle (loom test `c_dropped_waiter_passes_its_token_on`):
 //
@@ -97,29 +100,32 @@
 //
 // # Why one token a side
 //
-// Telling one receiver for each message, as event-listener based channels do, costs a wake-up and a task switch a message
-// although the receiver that runs first takes a batch. With one token a burst of 64 messages costs one or two. A receiver
-// that takes a message and leaves more behind hands a token to the next, so that slow receivers still spread over all
-// workers; senders alike.
+// Telling one receiver for each message, as event-listener based channels do, costs a wake-up and a task switch a
+// message although the receiver that runs first takes a batch. With one token a burst of 64 messages costs one or two.
+// A receiver that takes a message and leaves more behind hands a token to the next, so that slow receivers still spread
+// over all workers; senders alike.
 //
 // A stream's waiter outlives the wait: dropping the future of `next` tells us nothing, and the receiver may be used by
 // `recv` then, or not at all. So it is weak: it is told, but holds no token, and the section after it tells the next.
 //
 // A token whose holder doesn't run must not stall the rest: `put` writes it off when the channel becomes full and after
-// 64 messages that came since it was given, `take` when it becomes empty and after 64 places. What comes is counted, not what is inside
-// then: of a channel that others keep at a few messages the length never gets to 64. Only while somebody waits beside the holder, for whom it is;
-// otherwise it costs one look, at the word that the end of the section looks at as well. The counts are two bytes beside the phase, where there was
-// room, in the line that every message changes.
+// 64 messages that came since it was given, `take` when it becomes empty and after 64 places. What comes is counted,
+// not what is inside then: of a channel that others keep at a few messages the length never gets to 64. Only while
+// somebody waits beside the holder, for whom it is; otherwise it costs one look, at the word that the end of the
+// section looks at as well. The counts are two bytes beside the phase, where there was room, in the line that every
+// message changes.
 //
-// `reserve` writes off if it fills a channel that has a message. A message that a permit
-// sends finds the channel as full as it leaves it, so `fill` can't go by that: of a full one the first two messages write off, the first for
-// a token of before, the second for one that the first has given. The rest would wake a receiver each. It can't be the first alone: if
-// all 32 places are filled by permits and its receiver is forgotten, nobody else would hear of 32 messages.
+// `reserve` writes off if it fills a channel that has a message. A message that a permit sends finds the channel as
+// full as it leaves it, so `fill` can't go by that: of a full one the first two messages write off, the first for a
+// token of before, the second for one that the first has given. The rest would wake a receiver each. It can't be the
+// first alone: if all 32 places are filled by permits and its receiver is forgotten, nobody else would hear of 32
+// messages.
 //
 // # Rejected
 //
-// - *Handing the message to a waiting receiver directly* (Go). Saves the receiver one uncontended lock (about 8 ns), and
-//   costs a wake-up for each message as long as any receiver waits. A dropped future would have to put its message back.
+// - *Handing the message to a waiting receiver directly* (Go). Saves the receiver one uncontended lock (about 8 ns),
+//   and costs a wake-up for each message as long as any receiver waits. A dropped future would have to put its message
+//   back.
 // - *Waking senders only when half of the channel is free.* A sender then waits although there is room, and if the
 //   receiver waits for that sender's next step, for ever. The token gives the same batching without the trap: while
 //   the woken sender doesn't run, the receiver drains on.

@@ -10,7 +10,8 @@ use super::state::{Outcome, Side, State};
 use super::{SendError, Sender, TrySendError};
 
 impl<T> Sender<T> {
-    /// Reserves a place for a message; waits while the channel is full. So a message is made only once it is sure to be sent at once.
+    /// Reserves a place for a message; waits while the channel is full. So a message is made only once it is sure to be
+    /// sent at once.
     ///
     /// # Errors
     /// If the channel is closed, also if that happens while waiting.
@@ -56,8 +57,8 @@ impl<T> Sender<T> {
         })
     }
 
-    /// As [`reserve`](Self::reserve), for a permit that borrows nothing: it holds the sender, and gives it back when it is used. Clone the sender
-    /// before to keep one.
+    /// As [`reserve`](Self::reserve), for a permit that borrows nothing: it holds the sender, and gives it back when it
+    /// is used. Clone the sender before to keep one.
     ///
     /// # Errors
     /// As there; the sender is dropped then.
@@ -82,7 +83,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`try_reserve`](Self::try_reserve), for a permit that borrows nothing: it holds the sender, and gives it back when it is used.
+    /// As [`try_reserve`](Self::try_reserve), for a permit that borrows nothing: it holds the sender, and gives it back
+    /// when it is used.
     ///
     /// # Errors
     /// Gives the sender back if the channel is full or closed.
@@ -106,7 +108,8 @@ impl<T> Sender<T> {
     }
 }
 
-/// Makes the permit in the section that takes the place: if a waker panics that is called after it, the permit is dropped.
+/// Makes the permit in the section that takes the place: if a waker panics that is called after it, the permit is
+/// dropped.
 fn reserve<'a, T>(shared: &'a Shared<T>, state: &mut State<T>, permit: &mut Option<Permit<'a, T>>) -> Outcome {
     let outcome = state.reserve();
     if outcome == Outcome::Done {
@@ -129,8 +132,8 @@ unsafe fn poll_reserve<'a, T>(
     poll.map(|_| permit.ok_or(SendError(())))
 }
 
-/// A place in a channel for one message, from [`Sender::reserve`] and [`Sender::try_reserve`]. Dropping it gives the place to the next who
-/// waits for one.
+/// A place in a channel for one message, from [`Sender::reserve`] and [`Sender::try_reserve`]. Dropping it gives the
+/// place to the next who waits for one.
 ///
 /// While it is out a channel that is closed is not at its end: receivers wait for its message. Forgetting it
 /// ([`mem::forget`]) takes the place for ever, and if the channel is closed receivers wait for that message for ever.
@@ -140,7 +143,8 @@ pub struct Permit<'a, T> {
 }
 
 impl<T> Permit<'_, T> {
-    /// Sends a message, also if the channel has been closed meanwhile. If all receivers are gone it is dropped, and nobody is told.
+    /// Sends a message, also if the channel has been closed meanwhile. If all receivers are gone it is dropped, and
+    /// nobody is told.
     pub fn send(self, message: T) {
         let shared = self.shared;
         mem::forget(self);
@@ -160,7 +164,8 @@ impl<T> fmt::Debug for Permit<'_, T> {
     }
 }
 
-/// A [`Permit`] that borrows nothing, from [`Sender::reserve_owned`] and [`Sender::try_reserve_owned`]. It counts as a sender, since it holds one.
+/// A [`Permit`] that borrows nothing, from [`Sender::reserve_owned`] and [`Sender::try_reserve_owned`]. It counts as a
+/// sender, since it holds one.
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct OwnedPermit<T> {
     /// `None` once used.

@@ -23,8 +23,8 @@ const GROW_MAX: usize = 64;
 /// channel is closed and drained.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    /// Where the stream waits; made when it is polled first. It stays when the future of a `next` is dropped, so nothing
-    /// can be built on its being polled again.
+    /// Where the stream waits; made when it is polled first. It stays when the future of a `next` is dropped, so
+    /// nothing can be built on its being polled again.
     stream_seat: Option<Pin<Box<Seat>>>,
     /// Whether the stream has said that it is at its end.
     has_ended: bool,
@@ -56,8 +56,9 @@ impl<T> Receiver<T> {
 
     /// Waits for messages and moves what is there, at most `count_max`, to the end of `messages`; returns how many.
     ///
-    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once, or, in a task without budget, in its next turn. The vector grows by what is
-    /// there to be moved, and not while nothing is.
+    /// One call moves at most 64, so that others get at the channel. With `count_max` zero it returns zero at once, or,
+    /// in a task without budget, in its next turn. The vector grows by what is there to be moved, and not while nothing
+    /// is.
     ///
     /// # Errors
     /// If the channel is closed and drained.
@@ -82,8 +83,9 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// [`recv`](Self::recv) for whoever implements `Future` or `Stream`. It waits where the receiver waits as a `Stream`: it keeps that place until something comes,
-    /// and delays nobody behind it. Of those who poll, only the last is woken.
+    /// [`recv`](Self::recv) for whoever implements `Future` or `Stream`. It waits where the receiver waits as a
+    /// `Stream`: it keeps that place until something comes, and delays nobody behind it. Of those who poll, only the
+    /// last is woken.
     ///
     /// # Errors
     /// If the channel is closed and drained.
@@ -114,8 +116,9 @@ impl<T> Receiver<T> {
         received
     }
 
-    /// Receives the oldest message; while there is none a user-level thread is suspended, and an ordinary one sleeps. On a user-level
-    /// thread the same as `recv().wait()` with fewer copies of the message ([`send_blocking`](super::Sender::send_blocking)).
+    /// Receives the oldest message; while there is none a user-level thread is suspended, and an ordinary one sleeps.
+    /// On a user-level thread the same as `recv().wait()` with fewer copies of the message
+    /// ([`send_blocking`](super::Sender::send_blocking)).
     ///
     /// # Errors
     /// If the channel is closed and drained.
@@ -135,13 +138,14 @@ impl<T> Receiver<T> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Closes the channel: no message is accepted any more but those of [`Permit`](super::Permit)s that are out; they and those inside can still be
-    /// received. False if it was closed.
+    /// Closes the channel: no message is accepted any more but those of [`Permit`](super::Permit)s that are out; they
+    /// and those inside can still be received. False if it was closed.
     pub fn close(&self) -> bool {
         self.shared.close()
     }
 
-    /// Whether the channel is closed; messages may still be inside, and come from [`Permit`](super::Permit)s that were out.
+    /// Whether the channel is closed; messages may still be inside, and come from [`Permit`](super::Permit)s that were
+    /// out.
     pub fn is_closed(&self) -> bool {
         self.shared.look(State::is_closed)
     }
@@ -245,8 +249,8 @@ impl<T> Stream for Receiver<T> {
     }
 }
 
-/// For `select!` of the crate futures, which polls it until it has given `None`: not only until the channel is closed and drained, since nobody would be told of
-/// the end then.
+/// For `select!` of the crate futures, which polls it until it has given `None`: not only until the channel is closed
+/// and drained, since nobody would be told of the end then.
 impl<T> FusedStream for Receiver<T> {
     fn is_terminated(&self) -> bool {
         self.has_ended
@@ -304,8 +308,9 @@ pub struct RecvMany<'a, T> {
 }
 
 impl<T> RecvMany<'_, T> {
-    /// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside of the lock, because
-    /// it may allocate. For one at least once it has waited: it would leave its place in the list with nothing.
+    /// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside
+    /// of the lock, because it may allocate. For one at least once it has waited: it would leave its place in the list
+    /// with nothing.
     fn make_room(&mut self) {
         let wanted = self.count_max.min(GROW_MAX);
         if self.messages.capacity() - self.messages.len() < wanted {
@@ -329,7 +334,8 @@ impl<T> Future for RecvMany<'_, T> {
             this.make_room();
             let (messages, count_max) = (&mut *this.messages, this.count_max);
             let mut count = 0;
-            // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
+            // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side
+            // only.
             let poll = unsafe {
                 this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
                     let (outcome, taken) = state.take_many(messages, count_max);

@@ -24,15 +24,15 @@ impl<T> Sender<T> {
 
     /// Sends a message; waits while the channel is full.
     ///
-    /// Nothing is sent before the future is polled: await it, or [`wait`](crate::Wait::wait) for it. Without a bound [`try_send`](Self::try_send) is enough, which sends at
-    /// once, as `send` of tokio's `UnboundedSender` does.
+    /// Nothing is sent before the future is polled: await it, or [`wait`](crate::Wait::wait) for it. Without a bound
+    /// [`try_send`](Self::try_send) is enough, which sends at once, as `send` of tokio's `UnboundedSender` does.
     ///
     /// # Errors
     /// Gives the message back if the channel is closed, also if that happens while waiting.
     /// # Cancel safety
-    /// Loses the message: it is dropped with the future, unless it was sent. [`Send::cancel`] gives it back instead, and
-    /// [`try_send`](Self::try_send) never keeps it. No other message and no place in the channel is lost, but a call
-    /// that is made again queues behind all who wait.
+    /// Loses the message: it is dropped with the future, unless it was sent. [`Send::cancel`] gives it back instead,
+    /// and [`try_send`](Self::try_send) never keeps it. No other message and no place in the channel is lost, but a
+    /// call that is made again queues behind all who wait.
     #[inline]
     pub fn send(&self, message: T) -> Send<'_, T> {
         Send {
@@ -61,8 +61,8 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Sends a message; while the channel is full a user-level thread is suspended, and an ordinary one sleeps. On a user-level
-    /// thread the same as `send(message).wait()` with fewer copies of the message.
+    /// Sends a message; while the channel is full a user-level thread is suspended, and an ordinary one sleeps. On a
+    /// user-level thread the same as `send(message).wait()` with fewer copies of the message.
     ///
     /// # Errors
     /// Gives the message back if the channel is closed, also if that happens while waiting.
@@ -91,8 +91,8 @@ impl<T> Sender<T> {
         Arc::as_ptr(&self.shared).addr()
     }
 
-    /// Closes the channel: no message is accepted any more but those of [`Permit`](super::Permit)s that are out; they and those inside can still be
-    /// received. False if it was closed.
+    /// Closes the channel: no message is accepted any more but those of [`Permit`](super::Permit)s that are out; they
+    /// and those inside can still be received. False if it was closed.
     pub fn close(&self) -> bool {
         self.shared.close()
     }
@@ -102,7 +102,8 @@ impl<T> Sender<T> {
         self.shared.look(State::is_closed)
     }
 
-    /// Waits until the channel is closed, by whichever side: so who makes messages learns that nobody wants them any more.
+    /// Waits until the channel is closed, by whichever side: so who makes messages learns that nobody wants them any
+    /// more.
     ///
     /// # Cancel safety
     /// Strict: it takes nothing.

@@ -21,7 +21,8 @@ pub(super) struct Shared<T> {
     /// Handles that exist. Label N: the decrement to zero pairs with the decrements before it.
     sender_count: AtomicUsize,
     receiver_count: AtomicUsize,
-    /// Tells those who wait for the end alone, once the state says so. Apart from that: its lines are those of every message.
+    /// Tells those who wait for the end alone, once the state says so. Apart from that: its lines are those of every
+    /// message.
     closed: Notify,
 }
 
@@ -79,7 +80,8 @@ impl<T> Shared<T> {
         outcome
     }
 
-    /// Tries, if the task has budget left; if that is not possible now, waits on `side`. `attempt` is repeated only after `NotNow`.
+    /// Tries, if the task has budget left; if that is not possible now, waits on `side`. `attempt` is repeated only
+    /// after `NotNow`.
     ///
     /// # Safety
     /// `seat` is used with this channel and side only; once this was pending it stays in place until `cancel`, or until
@@ -150,7 +152,8 @@ impl<T> Shared<T> {
         self.deliver(notices);
     }
 
-    /// Calls the wakers, and settles until nothing is left to settle, whatever a waker of the user's does: the first panic goes on then.
+    /// Calls the wakers, and settles until nothing is left to settle, whatever a waker of the user's does: the first
+    /// panic goes on then.
     #[inline(always)]
     fn deliver(&self, notices: Notices) {
         let Notices {
@@ -198,8 +201,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Closes the channel and wakes everybody who waits in vain, whatever a waker of the user's does: the first panic goes on
-    /// when all are woken. False if it was closed.
+    /// Closes the channel and wakes everybody who waits in vain, whatever a waker of the user's does: the first panic
+    /// goes on when all are woken. False if it was closed.
     pub(super) fn close(&self) -> bool {
         let closes = self.state.with(|state| state.close(self.capacity));
         if closes {
@@ -243,14 +246,15 @@ impl<T> Shared<T> {
     /// Adds a handle unless the last one of its side is gone, which has closed the channel; false then.
     pub(super) fn handle_revived(&self, side: Side) -> bool {
         let one_more = |count| (count > 0).then(|| count + 1);
-        // Ordering: Relaxed; in one step with the look, so the count was never zero, and somebody who keeps it above zero makes the
-        // handle good: nothing else is read on its strength.
+        // Ordering: Relaxed; in one step with the look, so the count was never zero, and somebody who keeps it above
+        // zero makes the handle good: nothing else is read on its strength.
         self.counter(side)
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
             .is_ok()
     }
 
-    /// The last handle of a side closes the channel; the last receiver also drops what is inside, whatever wakers and destructors of users do.
+    /// The last handle of a side closes the channel; the last receiver also drops what is inside, whatever wakers and
+    /// destructors of users do.
     pub(super) fn handle_dropped(&self, side: Side) {
         // Ordering: AcqRel (N); whatever was done by handles that are gone comes before the close.
         if self.counter(side).fetch_sub(1, Ordering::AcqRel) != 1 {
@@ -298,8 +302,8 @@ unsafe fn conclude<T>(
     fresh: &mut Option<Waker>,
 ) -> Step {
     if outcome == Outcome::NotNow {
-        // Made in its place: `get_or_insert_with` makes it elsewhere and copies it in other pieces than it was written in, and such a read waits
-        // for the cache.
+        // Made in its place: `get_or_insert_with` makes it elsewhere and copies it in other pieces than it was written
+        // in, and such a read waits for the cache.
         if seat.waiter.is_none() {
             seat.waiter = Some(Waiter::new());
         }

@@ -6,8 +6,8 @@ use super::super::queue::Queue;
 use super::super::waiters::{Wait, Waiter, Waiters};
 use crate::panics::quietly;
 
-/// A token is written off once this many messages (or places) have come since it was given, the one of its holder included, while somebody else
-/// waits.
+/// A token is written off once this many messages (or places) have come since it was given, the one of its holder
+/// included, while somebody else waits.
 const OVERDUE: u8 = 64;
 
 /// Most messages that one section moves: bounds the time that others find the lock taken.
@@ -57,8 +57,9 @@ pub(super) enum PermitEnd<T> {
 
 /// The wakers to call once the lock is left.
 ///
-/// To be taken apart, never lent: the whole would be copied through memory, whose last word is written as one byte and read as eight. Such a read
-/// waits until all writes before it are in the cache, the message among them: a fifth of the time of a message of 100 bytes.
+/// To be taken apart, never lent: the whole would be copied through memory, whose last word is written as one byte and
+/// read as eight. Such a read waits until all writes before it are in the cache, the message among them: a fifth of the
+/// time of a message of 100 bytes.
 #[must_use]
 #[derive(Debug, Default)]
 pub(super) struct Notices {
@@ -93,8 +94,8 @@ impl Drop for WakeIfUnwound {
     }
 }
 
-// With the lock word before it: the first cache line is what every message changes, the second is who waits, which stays
-// clean (and shared by the cores) while nobody does.
+// With the lock word before it: the first cache line is what every message changes, the second is who waits, which
+// stays clean (and shared by the cores) while nobody does.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct State<T> {
@@ -102,8 +103,8 @@ pub(super) struct State<T> {
     /// What `OVERDUE` bounds, a side.
     receivers_passed: u8,
     senders_passed: u8,
-    /// Messages for which there is room: the capacity, less a place for each permit that is out. The queue is never longer. So who sends
-    /// without a permit pays nothing for there being some.
+    /// Messages for which there is room: the capacity, less a place for each permit that is out. The queue is never
+    /// longer. So who sends without a permit pays nothing for there being some.
     limit: usize,
     queue: Queue<T>,
     receivers: Waiters,
@@ -185,8 +186,9 @@ impl<T> State<T> {
             return PermitEnd::Unwanted(message);
         }
         self.queue.push(message);
-        // It was full before if it is now, so that it doesn't become full, as in `put`. If it did so without a message, the first one is for who
-        // has the token, if it isn't written off here, and the second one may be the last that comes.
+        // It was full before if it is now, so that it doesn't become full, as in `put`. If it did so without a message,
+        // the first one is for who has the token, if it isn't written off here, and the second one may be the last that
+        // comes.
         if self.is_full() && self.queue.len() <= 2 {
             self.receivers.write_off();
         } else {
@@ -211,8 +213,8 @@ impl<T> State<T> {
         PermitEnd::Settle
     }
 
-    /// Moves the oldest message to where `keep` puts it, which is its last place: a copy saved for large messages. `keep` neither panics nor
-    /// drops it, nor what was there (a `T`): it runs in the section.
+    /// Moves the oldest message to where `keep` puts it, which is its last place: a copy saved for large messages.
+    /// `keep` neither panics nor drops it, nor what was there (a `T`): it runs in the section.
     #[inline(always)]
     pub(super) fn take(&mut self, keep: impl FnOnce(T)) -> Outcome {
         if self.queue.is_empty() {
@@ -223,8 +225,8 @@ impl<T> State<T> {
         Outcome::Done
     }
 
-    /// Moves the oldest messages to the end of `messages`: at most `count_max`, at most what fits without growing it, at
-    /// most 64. Done with none, if none fits: then the caller makes room, and tries again.
+    /// Moves the oldest messages to the end of `messages`: at most `count_max`, at most what fits without growing it,
+    /// at most 64. Done with none, if none fits: then the caller makes room, and tries again.
     pub(super) fn take_many(&mut self, messages: &mut Vec<T>, count_max: usize) -> (Outcome, usize) {
         if self.queue.is_empty() {
             return (self.nothing_there(), 0);
@@ -265,8 +267,8 @@ impl<T> State<T> {
         self.receivers.is_empty() && self.senders.is_empty()
     }
 
-    /// Restores C1 and C2 (see the channel's module); for weak receivers, of which one is notified at a time, after as many
-    /// calls as it takes.
+    /// Restores C1 and C2 (see the channel's module); for weak receivers, of which one is notified at a time, after as
+    /// many calls as it takes.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`, for both sides.
@@ -311,8 +313,8 @@ impl<T> State<T> {
         unsafe { self.side(side).leave(waiter) }
     }
 
-    /// Refuses messages from now on, but those of the permits that are out, of `capacity` in all; false if it did so before. To be followed by
-    /// `notify_any` until that has no more.
+    /// Refuses messages from now on, but those of the permits that are out, of `capacity` in all; false if it did so
+    /// before. To be followed by `notify_any` until that has no more.
     pub(super) fn close(&mut self, capacity: usize) -> bool {
         if self.is_closed() {
             return false;
@@ -325,8 +327,8 @@ impl<T> State<T> {
         true
     }
 
-    /// Notifies somebody who still waits for what a closed channel has no more: receivers only once the last permit has ended. Who was notified
-    /// doesn't wait again, so it comes to an end.
+    /// Notifies somebody who still waits for what a closed channel has no more: receivers only once the last permit has
+    /// ended. Who was notified doesn't wait again, so it comes to an end.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`, for both sides.
@@ -342,8 +344,8 @@ impl<T> State<T> {
         unsafe { self.senders.notify_first() }
     }
 
-    /// Takes every message out, to be dropped outside of the lock, and keeps none from now on. Only of a closed channel, when the last receiver is
-    /// gone.
+    /// Takes every message out, to be dropped outside of the lock, and keeps none from now on. Only of a closed
+    /// channel, when the last receiver is gone.
     pub(super) fn abandon(&mut self) -> Queue<T> {
         self.phase = Phase::Abandoned;
         self.queue.take_all()
@@ -357,8 +359,8 @@ impl<T> State<T> {
     }
 }
 
-/// Writes the token off if `count` messages more (or places) make it overdue. They count only while somebody waits beside its holder: a channel
-/// without such pays for one look.
+/// Writes the token off if `count` messages more (or places) make it overdue. They count only while somebody waits
+/// beside its holder: a channel without such pays for one look.
 #[inline(always)]
 fn count_passed(waiters: &mut Waiters, passed: &mut u8, count: u8) {
     if waiters.is_relying() {

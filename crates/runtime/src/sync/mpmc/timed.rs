@@ -12,11 +12,12 @@ use super::{SendError, SendTimeoutError, Sender};
 use crate::time::{Timeout, timeout};
 
 impl<T> Sender<T> {
-    /// Sends a message; waits while the channel is full, but not longer than `limit`. A channel that has room takes the message however short
-    /// that is.
+    /// Sends a message; waits while the channel is full, but not longer than `limit`. A channel that has room takes the
+    /// message however short that is.
     ///
     /// # Errors
-    /// Gives the message back if the time has passed first, or if the channel is closed, also if that happens while waiting.
+    /// Gives the message back if the time has passed first, or if the channel is closed, also if that happens while
+    /// waiting.
     /// # Panics
     /// As [`time::sleep`](crate::time::sleep): outside of a runtime, whose timer it takes.
     /// # Cancel safety

@@ -7,10 +7,11 @@ use super::Sender;
 use super::shared::Shared;
 use super::state::Side;
 
-/// A sending handle that doesn't count: the channel is closed when the last [`Sender`] is dropped, however many of these there are.
+/// A sending handle that doesn't count: the channel is closed when the last [`Sender`] is dropped, however many of
+/// these there are.
 ///
-/// For who only sends while somebody else does, as a task that keeps a channel to itself. The memory of the channel stays until
-/// the last of these is gone, too; the messages inside don't.
+/// For who only sends while somebody else does, as a task that keeps a channel to itself. The memory of the channel
+/// stays until the last of these is gone, too; the messages inside don't.
 ///
 /// ```
 /// let (sender, receiver) = quadrille::sync::mpmc::bounded(1);
@@ -35,7 +36,8 @@ impl<T> Sender<T> {
 }
 
 impl<T> WeakSender<T> {
-    /// A sender, if there is one still: a channel whose last one is gone has none for good. It may have been closed all the same.
+    /// A sender, if there is one still: a channel whose last one is gone has none for good. It may have been closed all
+    /// the same.
     pub fn upgrade(&self) -> Option<Sender<T>> {
         self.shared
             .handle_revived(Side::Senders)

@@ -182,7 +182,8 @@ impl<T: ?Sized, U: ?Sized> OwnedMappedMutexGuard<T, U> {
         this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<OwnedMappedMutexGuard<T, V>, Self> {
-        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the guard is invariant in it.
+        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the
+        // guard is invariant in it.
         match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedMappedMutexGuard { inner }),
             Err(inner) => Err(Self { inner }),

@@ -1,19 +1,22 @@
 //! One holder at a time, over a [`Semaphore`] of one permit.
 //!
-//! The semaphore is the mutex's own. Nobody but the mutex sees it, and the mutex neither adds permits, nor forgets any, nor closes it.
+//! The semaphore is the mutex's own. Nobody but the mutex sees it, and the mutex neither adds permits, nor forgets any,
+//! nor closes it.
 //!
 //! # Theorem MX1: one holder
 //!
 //! *(a) While a guard lives no other does. (b) Who waits is served in the order of the first polls that had to wait.*
 //!
-//! (a) The permit is in one place (theorem of the semaphore, a). A guard is made of it, holds it as long as it lives, and hands it on when it becomes a guard of a
-//! part. What a holder did is seen by the next, since the permit comes back and is taken in sections of one lock. (b) The semaphore's (b) and (c).
+//! (a) The permit is in one place (theorem of the semaphore, a). A guard is made of it, holds it as long as it lives,
+//! and hands it on when it becomes a guard of a part. What a holder did is seen by the next, since the permit comes
+//! back and is taken in sections of one lock. (b) The semaphore's (b) and (c).
 //!
 //! A guard that is forgotten (`mem::forget`) keeps the permit for ever. That delays others, and is safe.
 //!
-//! Rejected: who comes at the right moment goes before who waits, as `async-lock`'s mutex has it. To hand the permit over costs a switch of tasks, which here is little: where
-//! the mutex is held across an `.await`, which is what it is for, that one takes twice as long, since who was woken finds it taken, and elsewhere as long.
-//! Rejected: a word of the mutex's own, as for [`RwLock`](super::RwLock).
+//! Rejected: who comes at the right moment goes before who waits, as `async-lock`'s mutex has it. To hand the permit
+//! over costs a switch of tasks, which here is little: where the mutex is held across an `.await`, which is what it is
+//! for, that one takes twice as long, since who was woken finds it taken, and elsewhere as long. Rejected: a word of
+//! the mutex's own, as for [`RwLock`](super::RwLock).
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -35,9 +38,11 @@ pub use self::guard::{MappedMutexGuard, MutexGuard, OwnedMappedMutexGuard, Owned
 ///
 /// Who waits is served in the order in which the waits began. Who asks for it while it has it waits for ever.
 ///
-/// Usable in tasks of any runtime, in user-level threads (`mutex.lock().wait()`), and on plain threads. Nothing is poisoned: if a holder panics, its
-/// guard is dropped, and the next finds the value as it was left. Where it is never held across an `.await`, std's mutex is faster still; where threads alone
-/// use it, [`thread::sync::Mutex`](crate::thread::sync::Mutex) knows poison and has a [`Condvar`](crate::thread::sync::Condvar).
+/// Usable in tasks of any runtime, in user-level threads (`mutex.lock().wait()`), and on plain threads. Nothing is
+/// poisoned: if a holder panics, its guard is dropped, and the next finds the value as it was left. Where it is never
+/// held across an `.await`, std's mutex is faster still; where threads alone use it,
+/// [`thread::sync::Mutex`](crate::thread::sync::Mutex) knows poison and has a
+/// [`Condvar`](crate::thread::sync::Condvar).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -65,8 +70,8 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through `&mut` of the mutex, or by a guard, of which there is one (MX1 a): it is sent to where that is. The rest of the mutex is
-// `Sync`.
+// SAFETY: the value is reached through `&mut` of the mutex, or by a guard, of which there is one (MX1 a): it is sent to
+// where that is. The rest of the mutex is `Sync`.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 
 impl<T> Mutex<T> {
@@ -94,11 +99,12 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until nobody has it, and those who have waited longer have had it. A task whose [budget](crate::coop) is spent and that finds it free comes again
-    /// in its next turn.
+    /// Waits until nobody has it, and those who have waited longer have had it. A task whose [budget](crate::coop) is
+    /// spent and that finds it free comes again in its next turn.
     ///
     /// # Cancel safety
-    /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind all who wait.
+    /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind
+    /// all who wait.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {

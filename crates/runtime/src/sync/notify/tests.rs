@@ -161,7 +161,8 @@ fn check(futures: usize, steps: &[usize]) {
         .with(|state| assert!(state.waiting.is_empty() && state.released.is_empty()));
 }
 
-/// Two futures, each made, enabled, polled with budget and without, and dropped at every moment, between all notifications.
+/// Two futures, each made, enabled, polled with budget and without, and dropped at every moment, between all
+/// notifications.
 #[test]
 fn every_short_script() {
     let kinds = NOTIFYING + 2 * OF_EACH;
@@ -210,7 +211,8 @@ fn a_poll_of_a_task_without_budget_is_told_by_the_next_notification() {
     assert_eq!(block_on(task).unwrap(), (true, true));
 }
 
-/// More than a batch is released, and whoever is woken waits again, tells one, and tells all: those who came later are told by that alone.
+/// More than a batch is released, and whoever is woken waits again, tells one, and tells all: those who came later are
+/// told by that alone.
 #[test]
 fn who_is_woken_may_wait_and_notify() {
     struct Again {

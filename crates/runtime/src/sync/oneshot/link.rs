@@ -2,8 +2,8 @@
 //!
 //! # Theorem Oneshot
 //!
-//! *(a) A side that waits for the other is woken when the other ends. (b) A message is received, dropped by the receiver, or given back to the sender. (c) The memory is
-//! freed once, when neither side touches it any more.*
+//! *(a) A side that waits for the other is woken when the other ends. (b) A message is received, dropped by the
+//! receiver, or given back to the sender. (c) The memory is freed once, when neither side touches it any more.*
 //!
 //! Each side has a place for its waker, and three flags in one word:
 //!
@@ -15,16 +15,18 @@
 //!
 //! and `SENT` is set together with the sender's `GONE`, if a message is there.
 //!
-//! A place is its side's, with one exception: if the other's `GONE` found `WAITS`, it is the other's from there to its `OUT`. The other moves the waker out to call it; the
-//! side may compare it meanwhile, and do no more. A side that waits writes its place, then sets `WAITS` and looks at the other's `GONE` in one operation; a side that ends
-//! sets `GONE` and looks at the other's `WAITS` in one operation, too. One of the two is the first, and the other sees it: (a). Who finds `GONE` by the operation that sets
-//! `WAITS` was not seen to wait, and takes its waker out again.
+//! A place is its side's, with one exception: if the other's `GONE` found `WAITS`, it is the other's from there to its
+//! `OUT`. The other moves the waker out to call it; the side may compare it meanwhile, and do no more. A side that
+//! waits writes its place, then sets `WAITS` and looks at the other's `GONE` in one operation; a side that ends sets
+//! `GONE` and looks at the other's `WAITS` in one operation, too. One of the two is the first, and the other sees it:
+//! (a). Who finds `GONE` by the operation that sets `WAITS` was not seen to wait, and takes its waker out again.
 //!
-//! The message is written before the sender sets `GONE`, and is the receiver's afterwards. If the receiver was first, the sender finds that out by the same operation,
-//! which then changes nothing, and the message is still its own: (b).
+//! The message is written before the sender sets `GONE`, and is the receiver's afterwards. If the receiver was first,
+//! the sender finds that out by the same operation, which then changes nothing, and the message is still its own: (b).
 //!
-//! A side that finds the other's `OUT` frees. If neither finds it by looking, both set theirs by a read-modify-write, of which the second finds the first: (c). Who ends
-//! first, with nobody to wake, sets `OUT` together with `GONE`: a message that is received and that nobody waited for costs one read-modify-write in all.
+//! A side that finds the other's `OUT` frees. If neither finds it by looking, both set theirs by a read-modify-write,
+//! of which the second finds the first: (c). Who ends first, with nobody to wake, sets `OUT` together with `GONE`: a
+//! message that is received and that nobody waited for costs one read-modify-write in all.
 
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -67,7 +69,8 @@ const fn of<S: Side>(flag: u8) -> u8 {
 struct Shared<T> {
     /// The flags of both sides.
     ///
-    /// Label O: all that change it are read-modify-writes, so who reads one of them by Acquire sees what came before every Release up to it.
+    /// Label O: all that change it are read-modify-writes, so who reads one of them by Acquire sees what came before
+    /// every Release up to it.
     state: AtomicU8,
     /// The sender's place, and the receiver's.
     wakers: [UnsafeCell<MaybeUninit<Waker>>; 2],
@@ -84,13 +87,15 @@ pub(super) struct Link<T, S: Side> {
     side: PhantomData<S>,
 }
 
-// SAFETY: a link reaches the word, which is atomic, and what is its side's by the theorem: wakers, which may be sent and shared, and the message, which goes from the sender's
-// thread to the receiver's, or the thread that drops either: `Send`. `&Link` reaches the word alone, so `T: Sync` isn't asked for.
+// SAFETY: a link reaches the word, which is atomic, and what is its side's by the theorem: wakers, which may be sent
+// and shared, and the message, which goes from the sender's thread to the receiver's, or the thread that drops either:
+// `Send`. `&Link` reaches the word alone, so `T: Sync` isn't asked for.
 unsafe impl<T: Send, S: Side> Send for Link<T, S> {}
 // SAFETY: as above.
 unsafe impl<T: Send, S: Side> Sync for Link<T, S> {}
 
-// The user's code (wakers, the message's destructor) runs where each step is complete, so no panic of his leaves anything half changed.
+// The user's code (wakers, the message's destructor) runs where each step is complete, so no panic of his leaves
+// anything half changed.
 impl<T, S: Side> UnwindSafe for Link<T, S> {}
 impl<T, S: Side> RefUnwindSafe for Link<T, S> {}
 
@@ -118,7 +123,8 @@ impl<T, S: Side> Link<T, S> {
 
     #[inline(always)]
     fn shared(&self) -> &Shared<T> {
-        // SAFETY: it came from a box, which is freed by the one side that finds the other's `OUT` (c); a link whose own is set isn't used, as `end_first` and `leave` ask.
+        // SAFETY: it came from a box, which is freed by the one side that finds the other's `OUT` (c); a link whose own
+        // is set isn't used, as `end_first` and `leave` ask.
         let shared = unsafe { self.shared.as_ref() };
         shared.life.touch();
         shared
@@ -169,7 +175,8 @@ impl<T, S: Side> Link<T, S> {
         };
         // SAFETY: `WAITS` is not set, and was not when somebody ended, so the place is ours; it is empty.
         self.place::<S>().with_mut(|place| unsafe { (*place).write(fresh) });
-        // Ordering: AcqRel (O); Release pairs with the exchange in `end_first` that finds the waker, Acquire as in `is_other_gone`.
+        // Ordering: AcqRel (O); Release pairs with the exchange in `end_first` that finds the waker, Acquire as in
+        // `is_other_gone`.
         let state = self.shared().state.fetch_or(of::<S>(WAITS), Ordering::AcqRel);
         if state & of::<S::Other>(GONE) == 0 {
             return Poll::Pending;
@@ -179,13 +186,14 @@ impl<T, S: Side> Link<T, S> {
         Poll::Ready(())
     }
 
-    /// Whether the waker in this side's place is that of the same task. If it was moved out meanwhile, it was so to be called.
+    /// Whether the waker in this side's place is that of the same task. If it was moved out meanwhile, it was so to be
+    /// called.
     ///
     /// # Safety
     /// One was written there.
     unsafe fn is_place_of(&mut self, waker: &Waker) -> bool {
-        // SAFETY: it was written, and nobody writes the place but this side, which is borrowed. Of a waker that was moved out the words are still there, and
-        // `will_wake` compares them, and follows neither.
+        // SAFETY: it was written, and nobody writes the place but this side, which is borrowed. Of a waker that was
+        // moved out the words are still there, and `will_wake` compares them, and follows neither.
         self.place::<S>()
             .with(|place| unsafe { &*place.cast::<Waker>() }.will_wake(waker))
     }
@@ -199,7 +207,8 @@ impl<T, S: Side> Link<T, S> {
         if self.shared().state.load(Ordering::Relaxed) & of::<S>(WAITS) == 0 {
             return Ok(None);
         }
-        // Ordering: Acquire (O); pairs with the exchange in `end_first`: who is told that the other is gone sees what came before. The waker was written by this side.
+        // Ordering: Acquire (O); pairs with the exchange in `end_first`: who is told that the other is gone sees what
+        // came before. The waker was written by this side.
         let state = self.shared().state.fetch_and(!of::<S>(WAITS), Ordering::Acquire);
         if state & of::<S::Other>(GONE) != 0 {
             return Err(OtherGone);
@@ -236,9 +245,10 @@ impl<T, S: Side> Link<T, S> {
             // Nobody is to be woken: the memory isn't touched after this.
             let out = if state == 0 { of::<S>(OUT) } else { 0 };
             let ended = state | of::<S>(GONE) | out | sent;
-            // Ordering: AcqRel (O); Release pairs with who finds this side gone, and with the last to leave. Acquire pairs with the other side's `fetch_or` in
-            // `poll_other_gone`, before which it wrote its waker. Also where it finds what the look before found: the waker may be another. On failure it pairs with the
-            // other's exchange here, too, before which it wrote its message.
+            // Ordering: AcqRel (O); Release pairs with who finds this side gone, and with the last to leave. Acquire
+            // pairs with the other side's `fetch_or` in `poll_other_gone`, before which it wrote its waker. Also where
+            // it finds what the look before found: the waker may be another. On failure it pairs with the other's
+            // exchange here, too, before which it wrote its message.
             let exchange = self
                 .shared()
                 .state
@@ -260,7 +270,8 @@ impl<T, S: Side> Link<T, S> {
     /// # Safety
     /// That end was this side's, and the first; the link is not used afterwards.
     unsafe fn wake_and_leave(&mut self, state: u8) {
-        // SAFETY: it waited when this side ended, and had not ended: its place is ours, until we leave, and the waker there (a).
+        // SAFETY: it waited when this side ended, and had not ended: its place is ours, until we leave, and the waker
+        // there (a).
         let others = (state & of::<S::Other>(WAITS) != 0).then(|| unsafe { self.take_waker::<S::Other>() });
         // SAFETY: our own place, with the flag set, and the other side ends second: it leaves the place alone.
         let _own = (state & of::<S>(WAITS) != 0).then(|| unsafe { self.take_waker::<S>() });
@@ -278,7 +289,8 @@ impl<T, S: Side> Link<T, S> {
     unsafe fn take_message(&mut self) -> Option<T> {
         // Ordering: Relaxed; the caller has seen the other side gone, and `SENT` was set with that.
         let is_there = self.shared().state.load(Ordering::Relaxed) & SENT != 0;
-        // SAFETY: it was written before the sender ended, which has been seen; from then on it is the receiver's (b). A sender that is second has never set the flag.
+        // SAFETY: it was written before the sender ended, which has been seen; from then on it is the receiver's (b). A
+        // sender that is second has never set the flag.
         is_there.then(|| self.shared().message.with(|place| unsafe { place.cast::<T>().read() }))
     }
 
@@ -288,15 +300,16 @@ impl<T, S: Side> Link<T, S> {
     /// Called once; the link isn't used afterwards.
     unsafe fn leave(&mut self) {
         let out = of::<S::Other>(OUT);
-        // Ordering: Acquire (O); the other side's accesses came before it set the flag by Release: by the `fetch_or` below, or the exchange in `end_first`.
+        // Ordering: Acquire (O); the other side's accesses came before it set the flag by Release: by the `fetch_or`
+        // below, or the exchange in `end_first`.
         let mut is_last = self.shared().state.load(Ordering::Acquire) & out != 0;
         if !is_last {
             // Ordering: AcqRel (O); Release of this side's accesses to the last one, Acquire as above.
             is_last = self.shared().state.fetch_or(of::<S>(OUT), Ordering::AcqRel) & out != 0;
         }
         if is_last && self.shared().life.end() {
-            // SAFETY: from a box (`pair`); the other side is out, and this is the end of ours (c). The places are empty: who ended first has taken both wakers, and what
-            // was not sent or was taken isn't dropped.
+            // SAFETY: from a box (`pair`); the other side is out, and this is the end of ours (c). The places are
+            // empty: who ended first has taken both wakers, and what was not sent or was taken isn't dropped.
             drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
         }
     }

@@ -1,25 +1,28 @@
 //! Many readers or one writer, over a [`Semaphore`]: a reader holds one of its permits, a writer all.
 //!
-//! The semaphore is the lock's own. Nobody but the lock sees it, and the lock neither adds permits, nor forgets any, nor closes it. So it has as many as
-//! it was made with, `readers_max`, which is one at least.
+//! The semaphore is the lock's own. Nobody but the lock sees it, and the lock neither adds permits, nor forgets any,
+//! nor closes it. So it has as many as it was made with, `readers_max`, which is one at least.
 //!
 //! # Theorem RW1: readers or one writer
 //!
-//! *(a) While a guard of a writer lives no other guard does. (b) Who waits is served in the order of the first polls that had to wait, a writer like a reader; readers
-//! that follow one another are served together. (c) Between a writer and the reader that it becomes there is no other writer.*
+//! *(a) While a guard of a writer lives no other guard does. (b) Who waits is served in the order of the first polls
+//! that had to wait, a writer like a reader; readers that follow one another are served together. (c) Between a writer
+//! and the reader that it becomes there is no other writer.*
 //!
-//! (a) Permits are in one place (theorem of the semaphore, a). A guard is made of the permits that somebody has taken, holds them as long as it lives,
-//! and hands them on when it becomes another one: a writer's has them all, so that nothing is left for a second guard, which has one at least. What a
-//! guard did is seen by the next, since permits come back and are taken in sections of one lock. (b) The semaphore's (b) and (c). (c) A writer
-//! that becomes a reader keeps one permit throughout, and gives back the others in one section: a writer, who wants all, is not served by that.
+//! (a) Permits are in one place (theorem of the semaphore, a). A guard is made of the permits that somebody has taken,
+//! holds them as long as it lives, and hands them on when it becomes another one: a writer's has them all, so that
+//! nothing is left for a second guard, which has one at least. What a guard did is seen by the next, since permits come
+//! back and are taken in sections of one lock. (b) The semaphore's (b) and (c). (c) A writer that becomes a reader
+//! keeps one permit throughout, and gives back the others in one section: a writer, who wants all, is not served by
+//! that.
 //!
 //! A guard that is forgotten (`mem::forget`) keeps its permits for ever. That delays others, and is safe.
 //!
-//! Rejected: a word of the lock's own, in which readers are counted, with a list beside it. Taking a free lock would be one read-modify-write in place of two
-//! short sections; but that is one more protocol, where the semaphore's is proved and modelled.
-//! Rejected: readers that pass a writer who waits. Where readers overlap all the time it would never have its turn.
-//! Rejected: a reader that can become a writer (`upgradable_read`). It would have to be served before writers who came earlier, or to let go of what it
-//! has read; then it can as well ask to write.
+//! Rejected: a word of the lock's own, in which readers are counted, with a list beside it. Taking a free lock would be
+//! one read-modify-write in place of two short sections; but that is one more protocol, where the semaphore's is proved
+//! and modelled. Rejected: readers that pass a writer who waits. Where readers overlap all the time it would never have
+//! its turn. Rejected: a reader that can become a writer (`upgradable_read`). It would have to be served before writers
+//! who came earlier, or to let go of what it has read; then it can as well ask to write.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -43,12 +46,12 @@ pub use self::write_guard::{
 
 /// Lets many read a value at a time, or one change it, across an `.await`; like tokio's.
 ///
-/// Who waits is served in the order in which the waits began, whether it wants to read or to write. So a writer is not starved by readers that overlap, nor the other
-/// way round: a reader that comes while a writer waits goes behind it. Who asks to read while it has a guard of a reader may therefore wait for ever,
-/// for a writer that came in between.
+/// Who waits is served in the order in which the waits began, whether it wants to read or to write. So a writer is not
+/// starved by readers that overlap, nor the other way round: a reader that comes while a writer waits goes behind it.
+/// Who asks to read while it has a guard of a reader may therefore wait for ever, for a writer that came in between.
 ///
-/// Usable in tasks of any runtime, in user-level threads (`lock.read().wait()`), and on plain threads. Nothing is poisoned: if a holder panics, its
-/// guard is dropped, and the next finds the value as it was left.
+/// Usable in tasks of any runtime, in user-level threads (`lock.read().wait()`), and on plain threads. Nothing is
+/// poisoned: if a holder panics, its guard is dropped, and the next finds the value as it was left.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -72,8 +75,8 @@ pub struct RwLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through `&mut` of the lock, or by guards: one of a writer, or some of readers (RW1 a). A writer elsewhere gets it as if it
-// was sent there, and readers share it. The rest of the lock is `Sync`.
+// SAFETY: the value is reached through `&mut` of the lock, or by guards: one of a writer, or some of readers (RW1 a). A
+// writer elsewhere gets it as if it was sent there, and readers share it. The rest of the lock is `Sync`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 
 /// How many readers [`RwLock::new`] allows at a time: as many as a semaphore has permits where a `usize` has 32 bits.
@@ -126,7 +129,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until the value can be read: while somebody changes it, or others wait.
     ///
     /// # Cancel safety
-    /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind all who wait.
+    /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind
+    /// all who wait.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -138,7 +142,8 @@ impl<T: ?Sized> RwLock<T> {
         Read::new(self)
     }
 
-    /// Waits until the value can be changed: while somebody has it, or others wait. Those who come later wait behind it.
+    /// Waits until the value can be changed: while somebody has it, or others wait. Those who come later wait behind
+    /// it.
     ///
     /// # Cancel safety
     /// As [`read`](Self::read). If one that waits is dropped, readers behind it are let in.

@@ -105,7 +105,8 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockReadGuard<T, U> {
         this: Self,
         part: impl FnOnce(&U) -> Option<&V>,
     ) -> Result<OwnedRwLockReadGuard<T, V>, Self> {
-        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the guard is invariant in it.
+        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the
+        // guard is invariant in it.
         let mapped = unsafe { this.inner.try_map(part) };
         mapped.map(OwnedRwLockReadGuard::of).map_err(Self::of)
     }

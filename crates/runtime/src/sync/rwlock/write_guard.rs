@@ -36,7 +36,8 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
         }
     }
 
-    /// Goes on as a reader; no writer comes in between. Readers are let in who come next, up to the first writer who waits.
+    /// Goes on as a reader; no writer comes in between. Readers are let in who come next, up to the first writer who
+    /// waits.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -90,7 +91,8 @@ lends_mut!(impl['a, T: ?Sized] RwLockWriteGuard<'a, T> => T);
 
 /// The right to change a part of the value of a [`RwLock`]; dropping it gives that back.
 ///
-/// It does not become a reader's: what was lent here to be changed, say the inside of a `Cell`, others would read there.
+/// It does not become a reader's: what was lent here to be changed, say the inside of a `Cell`, others would read
+/// there.
 #[must_use = "if unused the RwLock will immediately unlock"]
 pub struct RwLockMappedWriteGuard<'a, T: ?Sized> {
     inner: Exclusive<&'a Semaphore, T>,
@@ -221,7 +223,8 @@ impl<T: ?Sized, U: ?Sized> OwnedRwLockMappedWriteGuard<T, U> {
         this: Self,
         part: impl FnOnce(&mut U) -> Option<&mut V>,
     ) -> Result<OwnedRwLockMappedWriteGuard<T, V>, Self> {
-        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the guard is invariant in it.
+        // SAFETY: `V` is `'static`. `U` is `T`, which stays in the type, or was `'static` when it was chosen, and the
+        // guard is invariant in it.
         match unsafe { this.inner.try_map(part) } {
             Ok(inner) => Ok(OwnedRwLockMappedWriteGuard { inner }),
             Err(inner) => Err(Self { inner }),

@@ -15,7 +15,8 @@ use crate::sync::waiters::{Wait, Waiter};
 
 const OVER: &str = "the future of an acquisition was polled after it had ended";
 
-/// What both futures do, and those of [`RwLock`](crate::sync::RwLock). `S` is a reference to the semaphore, the same one always.
+/// What both futures do, and those of [`RwLock`](crate::sync::RwLock). `S` is a reference to the semaphore, the same
+/// one always.
 #[derive(Debug)]
 pub(in crate::sync) struct Turn<S: Deref<Target = Semaphore>> {
     /// `None` once it has ended.
@@ -37,7 +38,8 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
         }
     }
 
-    /// Ready once it has ended; a task pays for that with its budget. Without budget it does not end, and has its place all the same if it has to wait.
+    /// Ready once it has ended; a task pays for that with its budget. Without budget it does not end, and has its place
+    /// all the same if it has to wait.
     ///
     /// # Panics
     /// If polled after it was ready.
@@ -64,7 +66,8 @@ impl<S: Deref<Target = Semaphore>> Turn<S> {
                         let semaphore = this.semaphore.take();
                         let semaphore = semaphore.expect("it was there above");
                         let held = ended.map(|()| Held::new(semaphore, this.wants));
-                        // While `held` is here to be dropped should that panic: on its way out it would be leaked, and its permits lost.
+                        // While `held` is here to be dropped should that panic: on its way out it would be leaked, and
+                        // its permits lost.
                         drop((stale, fresh));
                         return Poll::Ready(held);
                     }

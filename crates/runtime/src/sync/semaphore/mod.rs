@@ -1,7 +1,7 @@
 //! Permits that are taken, given back, and waited for in order.
 //!
-//! Under one lock are how many permits are *free*, whether it is *closed*, and the list of those who are waiting, each with the number that it
-//! wants.
+//! Under one lock are how many permits are *free*, whether it is *closed*, and the list of those who are waiting, each
+//! with the number that it wants.
 //!
 //! | a future is | its waiter is | left by |
 //! |---|---|---|
@@ -13,28 +13,31 @@
 //!
 //! # Theorem: a permit is in one place
 //!
-//! *(a) A permit is free, or held, or that of a future that is served; `forget` and `forget_permits` alone take one away. (b) Once no call is at
-//! work the first who waits wants more than are free. (c) Who waits is served in the order of the first polls that found too few free or others waiting, those without budget among
-//! them. (d) Nobody waits for a semaphore that is closed.*
+//! *(a) A permit is free, or held, or that of a future that is served; `forget` and `forget_permits` alone take one
+//! away. (b) Once no call is at work the first who waits wants more than are free. (c) Who waits is served in the order
+//! of the first polls that found too few free or others waiting, those without budget among them. (d) Nobody waits for
+//! a semaphore that is closed.*
 //!
-//! (a) Permits are taken from those that are free in the section that serves their future, of which its waiter's place is the proof, or ends it. A
-//! future that is served and dropped gives them back, as does a permit that is dropped. (b) Three things make it untrue: permits that become free, a
-//! first waiter who leaves for nothing, and wants that are less than are free where somebody enters the list. The first two go on to serve, in the same section or
-//! in one of the same call, until it is true again; of the third there is none, since nobody enters the list who could have been served, but behind
-//! others. (c) Who finds somebody waiting takes nothing, however little it wants, and goes to the back; only the
-//! first is served. (d) Who finds it closed does not enter the list, in the section of the look; those who are there are refused by the call that
-//! closes it.
+//! (a) Permits are taken from those that are free in the section that serves their future, of which its waiter's place
+//! is the proof, or ends it. A future that is served and dropped gives them back, as does a permit that is dropped. (b)
+//! Three things make it untrue: permits that become free, a first waiter who leaves for nothing, and wants that are
+//! less than are free where somebody enters the list. The first two go on to serve, in the same section or in one of
+//! the same call, until it is true again; of the third there is none, since nobody enters the list who could have been
+//! served, but behind others. (c) Who finds somebody waiting takes nothing, however little it wants, and goes to the
+//! back; only the first is served. (d) Who finds it closed does not enter the list, in the section of the look; those
+//! who are there are refused by the call that closes it.
 //!
-//! A poll without budget must not end the wait, and yet is one where others wait: who was polled goes before who is polled later, and it enters the list like any other.
-//! One that finds nobody waiting and enough free takes nothing, and comes again in its task's next turn.
+//! A poll without budget must not end the wait, and yet is one where others wait: who was polled goes before who is
+//! polled later, and it enters the list like any other. One that finds nobody waiting and enough free takes nothing,
+//! and comes again in its task's next turn.
 //!
 //! Nobody waits for nothing: zero permits are had at once, or at the next turn.
 //!
-//! Rejected: to take those who need few before one who needs many. Where permits are always in use the latter never has enough.
-//! Rejected: to serve who has no budget and need not wait. Its task sits in a queue meanwhile and holds what it has no use for: two tasks that took a lock in a loop took
-//! 72 ns a turn in place of 24, since each met the other's.
-//! Rejected: to wake who may be served, and let it take what is free when it runs. Who comes meanwhile takes it away, or must not, and the permit lies
-//! idle in both cases until the other runs.
+//! Rejected: to take those who need few before one who needs many. Where permits are always in use the latter never has
+//! enough. Rejected: to serve who has no budget and need not wait. Its task sits in a queue meanwhile and holds what it
+//! has no use for: two tasks that took a lock in a loop took 72 ns a turn in place of 24, since each met the other's.
+//! Rejected: to wake who may be served, and let it take what is free when it runs. Who comes meanwhile takes it away,
+//! or must not, and the permit lies idle in both cases until the other runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,9 +62,9 @@ pub use self::permit::{OwnedSemaphorePermit, SemaphorePermit};
 
 /// Lets so many at a time do something; like tokio's.
 ///
-/// It has a number of permits. Who has taken one, or several at once, may go on; dropping a permit gives it back. Who waits is served in the order in
-/// which the waits began: one who needs many is not overtaken by those who need few. Usable in tasks of any runtime, in user-level threads
-/// (`semaphore.acquire().wait()`), and on plain threads.
+/// It has a number of permits. Who has taken one, or several at once, may go on; dropping a permit gives it back. Who
+/// waits is served in the order in which the waits began: one who needs many is not overtaken by those who need few.
+/// Usable in tasks of any runtime, in user-level threads (`semaphore.acquire().wait()`), and on plain threads.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -161,8 +164,9 @@ impl State {
         unsafe { self.waiting.notify_first() }
     }
 
-    /// One look of a future at whether it has ended; if not it is waiting afterwards, with the waker `current`, of which `fresh` is a clone if it is
-    /// anything (see [`Waiters::wait`]). With a waker that is to be dropped outside of the lock.
+    /// One look of a future at whether it has ended; if not it is waiting afterwards, with the waker `current`, of
+    /// which `fresh` is a clone if it is anything (see [`Waiters::wait`]). With a waker that is to be dropped outside
+    /// of the lock.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`; the waiter, if any, is that of one future of this semaphore, which wants `wants`.
@@ -195,7 +199,8 @@ impl State {
         (Look::Waits(unsafe { self.waiting.wait(waiter, current, fresh) }), None)
     }
 
-    /// Sees to it that a future is waiting, unless it need not, and ends nothing; see [`look`](Self::look) for the waker.
+    /// Sees to it that a future is waiting, unless it need not, and ends nothing; see [`look`](Self::look) for the
+    /// waker.
     ///
     /// # Safety
     /// As `look`.
@@ -222,8 +227,8 @@ impl State {
 }
 
 impl Semaphore {
-    /// The most permits that [`new`](Self::new) and [`add_permits`](Self::add_permits) leave free, those that are held not counted: an eighth of what a
-    /// `usize` counts.
+    /// The most permits that [`new`](Self::new) and [`add_permits`](Self::add_permits) leave free, those that are held
+    /// not counted: an eighth of what a `usize` counts.
     pub const MAX_PERMITS: usize = usize::MAX >> 3;
 
     const_fn! {
@@ -300,12 +305,14 @@ impl Semaphore {
     /// # Errors
     /// If the semaphore is closed, also if that happens while waiting.
     /// # Cancel safety
-    /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind all who wait.
+    /// Strict, but for the order: a call that is dropped has taken nothing, and one that is made again queues behind
+    /// all who wait.
     pub fn acquire(&self) -> Acquire<'_> {
         self.acquire_many(1)
     }
 
-    /// Takes so many permits at once, in one [`SemaphorePermit`]; waits while there are fewer, or others wait. Those who come later wait behind it.
+    /// Takes so many permits at once, in one [`SemaphorePermit`]; waits while there are fewer, or others wait. Those
+    /// who come later wait behind it.
     ///
     /// With more than there are it waits until they are [added](Self::add_permits), and holds up all others.
     ///
@@ -429,7 +436,8 @@ impl Semaphore {
         });
     }
 
-    /// Makes `change`, and serves those who wait for as long as what is free is enough for the first. The waker that `change` leaves is dropped.
+    /// Makes `change`, and serves those who wait for as long as what is free is enough for the first. The waker that
+    /// `change` leaves is dropped.
     fn serve_after(&self, change: impl FnOnce(&mut State) -> Option<Waker>) {
         let (_stale, first, goes_on) = self.state.with(|state| {
             let stale = change(state);

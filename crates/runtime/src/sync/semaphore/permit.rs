@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::{Semaphore, TryAcquireError};
 
-/// What both kinds of permits are, and those that a guard of [`RwLock`](crate::sync::RwLock) has. `S` is a reference to the semaphore.
+/// What both kinds of permits are, and those that a guard of [`RwLock`](crate::sync::RwLock) has. `S` is a reference to
+/// the semaphore.
 pub(in crate::sync) struct Held<S: Deref<Target = Semaphore>> {
     semaphore: S,
     permits: u32,
@@ -42,7 +43,8 @@ impl<S: Deref<Target = Semaphore>> Held<S> {
     /// Gives back all but `kept`, which are held all the time.
     ///
     /// # Panics
-    /// If it has not as many; nothing has changed then. And if a waker of somebody who is served does; they are given back then.
+    /// If it has not as many; nothing has changed then. And if a waker of somebody who is served does; they are given
+    /// back then.
     pub(in crate::sync) fn keep(&mut self, kept: u32) {
         let rest = self.permits.checked_sub(kept).expect("as many are held");
         self.permits = kept;

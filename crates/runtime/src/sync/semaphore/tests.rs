@@ -203,7 +203,8 @@ fn check(futures: usize, steps: &[usize]) {
     });
 }
 
-/// Three futures, one of which wants two permits, each polled, with budget and without, and dropped at every moment, with its permits or without.
+/// Three futures, one of which wants two permits, each polled, with budget and without, and dropped at every moment,
+/// with its permits or without.
 #[test]
 fn every_short_script_does_what_the_model_says() {
     let kinds = OF_ALL + 3 * OF_EACH;

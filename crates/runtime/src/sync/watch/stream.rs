@@ -18,8 +18,9 @@ pub struct ReceiverStream<T> {
 }
 
 impl<T> Receiver<T> {
-    /// The values that it has not seen as a stream, which ends when there is no sender any more: each time the last one, however many were sent. That
-    /// of now comes first if it has not seen it: call [`mark_changed`](Self::mark_changed) before, and it hasn't. It has one allocation, and needs no
+    /// The values that it has not seen as a stream, which ends when there is no sender any more: each time the last
+    /// one, however many were sent. That of now comes first if it has not seen it: call
+    /// [`mark_changed`](Self::mark_changed) before, and it hasn't. It has one allocation, and needs no
     /// [`pin!`](std::pin::pin).
     ///
     /// ```

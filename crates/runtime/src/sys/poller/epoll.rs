@@ -52,8 +52,8 @@ impl Poller {
         Ok(epoll::add(&self.set, fd, EventData::new_u64(key), flags_of(interest))?)
     }
 
-    /// Changes what it is to hear of a descriptor that was added with `key`. If it is ready now, there is an event for that, also for a side that was
-    /// watched before.
+    /// Changes what it is to hear of a descriptor that was added with `key`. If it is ready now, there is an event for
+    /// that, also for a side that was watched before.
     pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(
             &self.set,
@@ -181,8 +181,8 @@ fn timespec(timeout: Duration) -> Timespec {
     }
 }
 
-/// `epoll_pwait2` (Linux 5.11). rustix, without its feature `linux_5_11`, calls it only for waits of more than 24.8 days and rounds all others
-/// up to milliseconds; with that feature it has no way back to older kernels.
+/// `epoll_pwait2` (Linux 5.11). rustix, without its feature `linux_5_11`, calls it only for waits of more than 24.8
+/// days and rounds all others up to milliseconds; with that feature it has no way back to older kernels.
 ///
 /// # Errors
 ///
@@ -200,8 +200,8 @@ fn wait_exactly(set: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Duration
     };
     let room = events.spare_capacity_mut();
     let count = c_int::try_from(room.len()).unwrap_or(c_int::MAX);
-    // SAFETY: the kernel reads `timeout`, and writes at most `count` events to `room`, which has place for so many; rustix's type is laid out as its
-    // own. No mask of signals is given, whose length is of no use then.
+    // SAFETY: the kernel reads `timeout`, and writes at most `count` events to `room`, which has place for so many;
+    // rustix's type is laid out as its own. No mask of signals is given, whose length is of no use then.
     let found = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -216,7 +216,8 @@ fn wait_exactly(set: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Duration
     let Ok(found) = usize::try_from(found) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL));
     };
-    // SAFETY: `Poller::wait` has cleared the vector; the kernel has written the first `found` of its room, and no more than `count`.
+    // SAFETY: `Poller::wait` has cleared the vector; the kernel has written the first `found` of its room, and no more
+    // than `count`.
     unsafe { events.set_len(found) };
     Ok(found)
 }

@@ -1,7 +1,8 @@
 //! Waiting for readiness of many descriptors.
 //!
-//! Linux: an epoll set with an eventfd. Elsewhere, and with `--cfg quadrille_portable`: the crate `polling`. Under the model
-//! checker: a list of events beside a condition variable. All in edge mode: an event tells that something has changed, once.
+//! Linux: an epoll set with an eventfd. Elsewhere, and with `--cfg quadrille_portable`: the crate `polling`. Under the
+//! model checker: a list of events beside a condition variable. All in edge mode: an event tells that something has
+//! changed, once.
 
 #[cfg(all(target_os = "linux", not(quadrille_loom)))]
 #[cfg_attr(
@@ -42,8 +43,8 @@ pub(crate) struct Event {
     pub(crate) key: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// The other end is closed, or there is an error to be fetched, or urgent data: an operation that has moved less than it could have may not be the
-    /// last one to succeed.
+    /// The other end is closed, or there is an error to be fetched, or urgent data: an operation that has moved less
+    /// than it could have may not be the last one to succeed.
     pub(crate) ended: bool,
 }
 

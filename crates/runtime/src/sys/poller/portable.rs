@@ -42,8 +42,8 @@ impl Poller {
         unsafe { self.0.add_with_mode(fd.as_raw_fd(), event, PollMode::Edge) }
     }
 
-    /// Changes what it is to hear of a descriptor that was added with `key`. If it is ready now, there is an event for that, also for a side that was
-    /// watched before.
+    /// Changes what it is to hear of a descriptor that was added with `key`. If it is ready now, there is an event for
+    /// that, also for a side that was watched before.
     pub(crate) fn modify(&self, fd: BorrowedFd<'_>, key: u64, interest: Interest) -> io::Result<()> {
         self.0.modify_with_mode(fd, wanted(key, interest)?, PollMode::Edge)
     }
@@ -53,8 +53,8 @@ impl Poller {
         self.0.delete(fd)
     }
 
-    /// Waits for an event, for [`notify`](Self::notify), or for `timeout` (`None`: as long as it takes). True if it ended before that,
-    /// and not, as far as can be told, by an event: most likely by a notification.
+    /// Waits for an event, for [`notify`](Self::notify), or for `timeout` (`None`: as long as it takes). True if it
+    /// ended before that, and not, as far as can be told, by an event: most likely by a notification.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<bool> {
         events.0.clear();
         let end = timeout.map(clock::after);

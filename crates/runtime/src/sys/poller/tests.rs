@@ -126,7 +126,8 @@ macro_rules! tests_of {
                 }
             }
 
-            /// Timers and sentinels count in tens of microseconds. The shortest of many, because a wait may always be longer.
+            /// Timers and sentinels count in tens of microseconds. The shortest of many, because a wait may always be
+            /// longer.
             #[test]
             fn a_wait_is_not_rounded_up_to_milliseconds() {
                 let poller = Poller::new().unwrap();

@@ -1,7 +1,8 @@
 //! io_uring: two queues that are shared with the kernel, one of requests and one of their results.
 //!
-//! A ring is held as two halves, each of which has one owner at a time: [`Submissions`] puts entries in and calls the kernel,
-//! [`Completions`] takes results out. That is what the crate `io-uring` asks of those who share a ring between threads.
+//! A ring is held as two halves, each of which has one owner at a time: [`Submissions`] puts entries in and calls the
+//! kernel, [`Completions`] takes results out. That is what the crate `io-uring` asks of those who share a ring between
+//! threads.
 
 mod request;
 
@@ -27,8 +28,8 @@ pub(crate) const CANCELLATION: u64 = 1 << 63;
 /// The result of a request that was cancelled, as the kernel gives it.
 pub(crate) const CANCELLED: i32 = -libc::ECANCELED;
 
-/// The result of a request with which the kernel could not go on, because the thread had ended that has handed it over, and its memory
-/// was out of reach; or that names memory which is not there.
+/// The result of a request with which the kernel could not go on, because the thread had ended that has handed it over,
+/// and its memory was out of reach; or that names memory which is not there.
 pub(crate) const FAULT: i32 = -libc::EFAULT;
 
 /// The result of a cancellation that has found nothing to cancel.
@@ -77,8 +78,8 @@ pub(crate) fn new() -> io::Result<(Submissions, Completions)> {
     Ok((Submissions(Arc::clone(&ring)), Completions(ring)))
 }
 
-/// Whether the kernel does all that is asked of a ring here, found out with a new one: which operations it knows, that it loses no results,
-/// and that the second system call is allowed, too, which a filter may forbid on its own.
+/// Whether the kernel does all that is asked of a ring here, found out with a new one: which operations it knows, that
+/// it loses no results, and that the second system call is allowed, too, which a filter may forbid on its own.
 ///
 /// # Errors
 ///
@@ -126,8 +127,8 @@ impl Submissions {
     ///
     /// # Safety
     ///
-    /// What the entry names (memory, a descriptor) stays valid until its result was taken out, and nobody else touches the memory that
-    /// the kernel writes, or writes the memory that it reads.
+    /// What the entry names (memory, a descriptor) stays valid until its result was taken out, and nobody else touches
+    /// the memory that the kernel writes, or writes the memory that it reads.
     pub(crate) unsafe fn push(&mut self, entry: &Entry, data: u64) -> bool {
         let entry = entry.as_raw().clone().user_data(data);
         // SAFETY: `&mut self`, and there is one of these a ring: nobody else has its queue.

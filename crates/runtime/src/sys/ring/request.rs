@@ -42,14 +42,14 @@ impl std::fmt::Debug for Entry {
 ///
 /// # Safety
 ///
-/// `entry` names only memory and descriptors that `self` keeps valid and leaves alone from then on until it is dropped or `finish` is
-/// called, however it is moved meanwhile.
+/// `entry` names only memory and descriptors that `self` keeps valid and leaves alone from then on until it is dropped
+/// or `finish` is called, however it is moved meanwhile.
 pub(crate) unsafe trait Request: std::marker::Send + 'static {
     /// What whoever asked gets.
     type Output;
 
-    /// Whether it ends soon whatever anybody else does: operations on files. A clock that stands doesn't jump over those. Others may wait for
-    /// a peer for ever.
+    /// Whether it ends soon whatever anybody else does: operations on files. A clock that stands doesn't jump over
+    /// those. Others may wait for a peer for ever.
     const ENDS_BY_ITSELF: bool;
 
     /// What to ask for. Called again only after there was a result.
@@ -150,7 +150,8 @@ fn received(mut buffer: Vec<u8>, result: io::Result<u32>) -> BufResult<usize, Ve
     let result = result.map(|count| count as usize);
     if let Ok(count) = result {
         assert!(count <= buffer.capacity(), "no more is read than there is room for");
-        // SAFETY: the room is there, as asserted, and the kernel says that it has written so many bytes from its beginning.
+        // SAFETY: the room is there, as asserted, and the kernel says that it has written so many bytes from its
+        // beginning.
         unsafe { buffer.set_len(count) };
     }
     (result, buffer)
@@ -162,8 +163,8 @@ fn rest<B: IoBuf>(buffer: &B, from: usize) -> (*const u8, u32) {
     (rest.as_ptr(), limited(rest.len()))
 }
 
-// SAFETY: the memory is the vector's, on the heap: it stays where it is when the vector is moved, nobody else can reach it, and `finish`
-// alone touches it. The descriptor is open as long as there is a reference.
+// SAFETY: the memory is the vector's, on the heap: it stays where it is when the vector is moved, nobody else can reach
+// it, and `finish` alone touches it. The descriptor is open as long as there is a reference.
 unsafe impl Request for Recv {
     type Output = BufResult<usize, Vec<u8>>;
 
@@ -180,8 +181,8 @@ unsafe impl Request for Recv {
     }
 }
 
-// SAFETY: by the contract of `IoBuf` the bytes stay where they are and as they are while the buffer lives, which `self` owns. The
-// descriptor as above.
+// SAFETY: by the contract of `IoBuf` the bytes stay where they are and as they are while the buffer lives, which `self`
+// owns. The descriptor as above.
 unsafe impl<B: IoBuf> Request for Send<B> {
     type Output = BufResult<usize, B>;
 
@@ -275,7 +276,8 @@ unsafe impl Request for Accept {
         // SAFETY: the kernel has made it for this request, and told nobody else.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let peer = self.peer.pop().expect("it was put there by `entry`");
-        // SAFETY: the request has succeeded, so that the kernel has written an address and its length; the rest of the storage is zero.
+        // SAFETY: the request has succeeded, so that the kernel has written an address and its length; the rest of the
+        // storage is zero.
         let address = unsafe { SockAddr::new(peer.address, peer.length) };
         let address = address.as_socket().ok_or(rustix::io::Errno::AFNOSUPPORT)?;
         Ok((fd, address))

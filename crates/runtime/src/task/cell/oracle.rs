@@ -1,12 +1,14 @@
 //! async-task as the oracle of the cell: both get the same events, and must do the same, in the same order.
 //!
-//! An event is an [`Act`](script::Act) or a run of the task, which does acts of its own. What is seen: polls, drops of future and result,
-//! which joiner is woken, what joiners are told; and after each event how many runnables are queued, whether a handle says
-//! that the task is finished, how many wakers of each joiner exist, and whether the memory is freed.
+//! An event is an [`Act`](script::Act) or a run of the task, which does acts of its own. What is seen: polls, drops of
+//! future and result, which joiner is woken, what joiners are told; and after each event how many runnables are queued,
+//! whether a handle says that the task is finished, how many wakers of each joiner exist, and whether the memory is
+//! freed.
 //!
 //! # What differs on purpose
 //!
-//! Each difference is one place in `theirs`, which makes async-task do as the cell does, so that everything else is compared behind it.
+//! Each difference is one place in `theirs`, which makes async-task do as the cell does, so that everything else is
+//! compared behind it.
 //!
 //! | | async-task | the cell |
 //! |---|---|---|
@@ -16,8 +18,9 @@
 //! | (D4) the handle is dropped, and somebody waits at it | keeps the waker, and wakes it at the end | gives the waker back at once |
 //! | (D5) something of the user's panics | its destructors and wakers abort | is caught, and goes to the joiner if there is one |
 //!
-//! That async-task does as the table says is tested in `differences`, but for (D5), where it aborts. No task of a runtime comes to (D1) or (D2), as
-//! things are: the registry has a waker of each until its end, and a user-level thread has its own.
+//! That async-task does as the table says is tested in `differences`, but for (D5), where it aborts. No task of a
+//! runtime comes to (D1) or (D2), as things are: the registry has a waker of each until its end, and a user-level
+//! thread has its own.
 
 mod differences;
 mod ours;

@@ -1,27 +1,30 @@
 //! Memory of tasks that are gone, and of their rare fields, kept for those to come.
 //!
-//! A task is made and freed in less time than a general allocator takes to find and take back its memory, and often freed by
-//! another thread than the one that made it. So there are *magazines* and a *depot*, after Bonwick and Adams, "Magazines and Vmem"
-//! (USENIX 2001): a magazine is a chain of up to [`ROUNDS`] pieces of memory; each thread that makes or frees tasks has two a class
-//! of sizes; what is more than that goes to the depot of the process, whole magazines at a time, and comes from there. Two, so that a
-//! thread which makes and frees in turn does not go to the depot each time.
+//! A task is made and freed in less time than a general allocator takes to find and take back its memory, and often
+//! freed by another thread than the one that made it. So there are *magazines* and a *depot*, after Bonwick and Adams,
+//! "Magazines and Vmem" (USENIX 2001): a magazine is a chain of up to [`ROUNDS`] pieces of memory; each thread that
+//! makes or frees tasks has two a class of sizes; what is more than that goes to the depot of the process, whole
+//! magazines at a time, and comes from there. Two, so that a thread which makes and frees in turn does not go to the
+//! depot each time.
 //!
-//! Classes are 16 bytes apart, up to 1 KiB. What is larger, or aligned to more than 16 bytes, comes from the allocator. Wider ones
-//! would be shared by more kinds of tasks, and spread those that are there over more cache lines.
+//! Classes are 16 bytes apart, up to 1 KiB. What is larger, or aligned to more than 16 bytes, comes from the allocator.
+//! Wider ones would be shared by more kinds of tasks, and spread those that are there over more cache lines.
 //!
-//! The memory of a user-level thread has a place on the roll before it (`thread::roll`), which is made when the memory comes from the
-//! allocator, and stays on the register until that has it back. So these have magazines of their own: they are classes beyond those of tasks. What
-//! a magazine writes into a piece is behind its place.
+//! The memory of a user-level thread has a place on the roll before it (`thread::roll`), which is made when the memory
+//! comes from the allocator, and stays on the register until that has it back. So these have magazines of their own:
+//! they are classes beyond those of tasks. What a magazine writes into a piece is behind its place.
 //!
 //! # Who owns what
 //!
-//! A piece of memory is a task's, or in one magazine. A magazine is a thread's, which alone sees it, or the depot's, under its lock,
-//! which also makes what the one thread wrote visible to the other. A thread that ends frees its magazines.
+//! A piece of memory is a task's, or in one magazine. A magazine is a thread's, which alone sees it, or the depot's,
+//! under its lock, which also makes what the one thread wrote visible to the other. A thread that ends frees its
+//! magazines.
 //!
 //! # How much
 //!
-//! A thread keeps at most 2 x 32 pieces of a class, the depot at most 1 MiB of each. What the depot did not need for a second is
-//! given back to the allocator while any worker runs tasks ([`trim`]); a process all of whose workers sleep keeps what it has.
+//! A thread keeps at most 2 x 32 pieces of a class, the depot at most 1 MiB of each. What the depot did not need for a
+//! second is given back to the allocator while any worker runs tasks ([`trim`]); a process all of whose workers sleep
+//! keeps what it has.
 //!
 //! Under AddressSanitizer (feature `sanitizer`) and in models nothing is kept: they are to see each end of a task.
 
@@ -82,7 +85,8 @@ const fn before(kind: Kind, align: usize) -> usize {
 /// Where the place on the roll is before the memory of a thread.
 ///
 /// # Safety
-/// There is room for one before the memory, in the same allocation, which the pointer is of: as from [`allocate`], for a thread.
+/// There is room for one before the memory, in the same allocation, which the pointer is of: as from [`allocate`], for
+/// a thread.
 #[inline]
 pub(super) unsafe fn place_of(memory: NonNull<u8>) -> NonNull<Place> {
     // SAFETY: by our contract.
@@ -195,10 +199,11 @@ thread_local! {
     static ROOM: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Makes room for `size` bytes, and for many more of them. glibc lets the heap of any thread but the first grow by the page, with a system
-/// call (`mprotect`) for each that keeps the others of the process from the kernel's account of its memory. Who makes a crowd of tasks does
-/// little else. But it keeps up to 128 KiB that come back; so a large piece is taken and given back at once, for each half of it that is used:
-/// 100,000 threads are made in 0.9 of the time (`quadrille compare thread_sleepers`). Other allocators take it from what they have.
+/// Makes room for `size` bytes, and for many more of them. glibc lets the heap of any thread but the first grow by the
+/// page, with a system call (`mprotect`) for each that keeps the others of the process from the kernel's account of its
+/// memory. Who makes a crowd of tasks does little else. But it keeps up to 128 KiB that come back; so a large piece is
+/// taken and given back at once, for each half of it that is used: 100,000 threads are made in 0.9 of the time
+/// (`quadrille compare thread_sleepers`). Other allocators take it from what they have.
 fn grow(size: usize) {
     // What is larger makes its own step, and a sanitizer would keep what is given back from being used again.
     if !ON || size > STEP / 2 {
@@ -260,7 +265,8 @@ unsafe fn scrap(first: *mut Link, class: usize) {
         });
         // SAFETY: it is for one.
         let places = chain.map(|link| unsafe { place_of(link.cast()) });
-        // SAFETY: registered by `from_system`; whoever freed the memory says that no thread of it is on the roll, and the chain is the caller's.
+        // SAFETY: registered by `from_system`; whoever freed the memory says that no thread of it is on the roll, and
+        // the chain is the caller's.
         unsafe { roll::strike(places) };
     }
     let mut first = first;

@@ -1,4 +1,5 @@
-//! Theorem C in every interleaving, with cells in place of future, result and memory: an access without the right is a race.
+//! Theorem C in every interleaving, with cells in place of future, result and memory: an access without the right is a
+//! race.
 
 use std::sync::Arc;
 use std::task::Wake;
@@ -248,7 +249,8 @@ fn c_the_joiner_is_told() {
     });
 }
 
-/// (C c, d, e) The joiner, which may have left a waker, goes while the task ends and a waker is dropped: the last one frees it.
+/// (C c, d, e) The joiner, which may have left a waker, goes while the task ends and a waker is dropped: the last one
+/// frees it.
 #[test]
 fn c_freed_once_by_the_last() {
     for asks in [false, true] {
@@ -286,7 +288,8 @@ fn c_who_can_not_be_woken_ends() {
     });
 }
 
-/// (C a, e) The last waker is used and given up while the task lets go, and nobody joins it: it is polled again, not abandoned.
+/// (C a, e) The last waker is used and given up while the task lets go, and nobody joins it: it is polled again, not
+/// abandoned.
 #[test]
 fn c_the_last_waker_is_used() {
     check(3, || {
@@ -306,7 +309,8 @@ fn c_the_last_waker_is_used() {
     });
 }
 
-/// (E d) An abort handle is made while the task ends and a waker is dropped: it is told, whether the joiner stays, waits or goes.
+/// (E d) An abort handle is made while the task ends and a waker is dropped: it is told, whether the joiner stays,
+/// waits or goes.
 #[test]
 fn e_the_end_is_told() {
     for (waits, goes) in [(false, false), (true, false), (false, true)] {
@@ -333,7 +337,8 @@ fn e_the_end_is_told() {
     }
 }
 
-/// (E e) The first abort handle is made and used while others wake the task: the run that its wake-up brings knows of it.
+/// (E e) The first abort handle is made and used while others wake the task: the run that its wake-up brings knows of
+/// it.
 #[test]
 fn e_a_woken_run_knows_of_the_handle() {
     check(3, || {

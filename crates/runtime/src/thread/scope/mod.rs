@@ -36,24 +36,28 @@ impl<F: FnOnce() -> T, T> Child<'_, F, T> {
 
 /// Runs `f`, which may spawn threads that borrow from the caller, and waits for all of them.
 ///
-/// As [`std::thread::scope`], with user-level threads. A user-level thread that calls it is suspended while it waits, an
-/// ordinary thread is blocked; that one must have entered a runtime. If the runtime shuts down, the threads of the scope are
-/// ended first, and then the thread that waits for them.
+/// As [`std::thread::scope`], with user-level threads. A user-level thread that calls it is suspended while it waits,
+/// an ordinary thread is blocked; that one must have entered a runtime. If the runtime shuts down, the threads of the
+/// scope are ended first, and then the thread that waits for them.
 ///
-/// If the calling thread is [aborted](super::JoinHandle::abort), its scope's threads are not: they borrow from it, and go on. Where `f` waits it is unwound; then all are
-/// waited for to their ends, also those that wait for something that does not come; then the thread is unwound from here, and a panic of theirs that nobody
-/// has joined is not passed on. A thread that is to be stopped with its scope tells its threads, as by a
-/// [`CancellationToken`](crate::sync::CancellationToken) whose [guard](crate::sync::CancellationToken::drop_guard) `f` has.
+/// If the calling thread is [aborted](super::JoinHandle::abort), its scope's threads are not: they borrow from it, and
+/// go on. Where `f` waits it is unwound; then all are waited for to their ends, also those that wait for something that
+/// does not come; then the thread is unwound from here, and a panic of theirs that nobody has joined is not passed on.
+/// A thread that is to be stopped with its scope tells its threads, as by a
+/// [`CancellationToken`](crate::sync::CancellationToken) whose [guard](crate::sync::CancellationToken::drop_guard) `f`
+/// has.
 ///
-/// As with std's, a handle that is forgotten (`mem::forget`) is waited for, with the result that it may have: for ever. So is a thread that can't begin, as where
-/// all workers are in [`block_in_place`](crate::task::block_in_place) and wait for scopes of threads: on a runtime with one worker, in the first such call.
+/// As with std's, a handle that is forgotten (`mem::forget`) is waited for, with the result that it may have: for ever.
+/// So is a thread that can't begin, as where all workers are in [`block_in_place`](crate::task::block_in_place) and
+/// wait for scopes of threads: on a runtime with one worker, in the first such call.
 ///
 /// # Panics
 /// - If a thread of the scope has panicked and was not joined, once all have ended.
 /// - On an ordinary thread, if one was ended by the shutdown of its runtime and was not joined.
 /// - In a task: it could not wait.
-/// - On a user-level thread that panics or is unwound, if not all have ended within about a second, for which it blocks the worker, as
-///   [`Wait::wait`](super::Wait::wait) does. The process then aborts. What needs this worker does not come.
+/// - On a user-level thread that panics or is unwound, if not all have ended within about a second, for which it blocks
+///   the worker, as [`Wait::wait`](super::Wait::wait) does. The process then aborts. What needs this worker does not
+///   come.
 ///
 /// ```
 /// use quadrille::thread;

@@ -1,9 +1,10 @@
 //! What a scope and those who borrow from it share, threads or tasks; below, both are called threads.
 //!
-//! Sound because [`enter`] does not return, and does not unwind, before each of its threads has dropped its closure and the
-//! scope's share of its result (`Packet`): also when the runtime shuts down, when its threads are unwound, its tasks dropped, and it with them
-//! (B c). The scope itself is lent as well, to threads that spawn threads: it lies in a frame outside of `enter`. What a thread
-//! borrows is used up to the decrement of `running` in the drop of its packet, and not afterwards.
+//! Sound because [`enter`] does not return, and does not unwind, before each of its threads has dropped its closure and
+//! the scope's share of its result (`Packet`): also when the runtime shuts down, when its threads are unwound, its
+//! tasks dropped, and it with them (B c). The scope itself is lent as well, to threads that spawn threads: it lies in a
+//! frame outside of `enter`. What a thread borrows is used up to the decrement of `running` in the drop of its packet,
+//! and not afterwards.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -71,7 +72,8 @@ impl Data {
     fn ended(&self) {
         // Ordering: Release; pairs with the Acquire in `is_done`.
         if self.running.fetch_sub(1, Ordering::Release) == 1 {
-            // The lock decides, as between `Token::post` and its thread: either the waker is here, or who stores it looks again.
+            // The lock decides, as between `Token::post` and its thread: either the waker is here, or who stores it
+            // looks again.
             let waiting = self.waiting().take();
             if let Some(waker) = waiting {
                 waker.wake();
@@ -125,7 +127,8 @@ impl fmt::Debug for Loan<'_, '_> {
     }
 }
 
-/// Where a scoped thread leaves its result. The thread and its handle share it, and the scope ends after the last of them.
+/// Where a scoped thread leaves its result. The thread and its handle share it, and the scope ends after the last of
+/// them.
 pub(crate) struct Packet<'scope, T> {
     data: Arc<Data>,
     slot: Mutex<Slot<T>>,
@@ -134,7 +137,8 @@ pub(crate) struct Packet<'scope, T> {
 
 /// What has become of a scoped thread.
 enum Slot<T> {
-    /// It has not ended; in the drop of the packet: it was dropped before it has started, or, a task, before it was ready.
+    /// It has not ended; in the drop of the packet: it was dropped before it has started, or, a task, before it was
+    /// ready.
     Open,
     /// The same, and it was asked to stop: it may be dropped.
     Aborted,
@@ -146,7 +150,8 @@ enum Slot<T> {
 impl<'scope, T> Packet<'scope, T> {
     /// For one more of the scope, which holds it until what it borrows has been dropped.
     pub(crate) fn new(data: &Arc<Data>) -> Arc<Self> {
-        // Ordering: Relaxed; the scope waits only after its closure has returned, which calls this or waits for who does.
+        // Ordering: Relaxed; the scope waits only after its closure has returned, which calls this or waits for who
+        // does.
         data.running.fetch_add(1, Ordering::Relaxed);
         Arc::new(Self {
             data: data.clone(),
@@ -206,8 +211,8 @@ impl<T> Drop for Packet<'_, T> {
     }
 }
 
-/// Runs `f`, and then waits for all who have a packet. What `f` lends them lives outside of `f`, in the frame of the caller: they
-/// use it when `f` has long returned.
+/// Runs `f`, and then waits for all who have a packet. What `f` lends them lives outside of `f`, in the frame of the
+/// caller: they use it when `f` has long returned.
 ///
 /// # Panics
 /// See [`scope`](super::scope).
@@ -230,7 +235,8 @@ pub(crate) fn enter<T>(words: Words, data: &Data, f: impl FnOnce() -> T) -> T {
         words.panicked();
     }
     if data.cancelled.load(Ordering::Relaxed) {
-        // The same is about to happen to the calling thread, unless it belongs to another runtime than those of the scope.
+        // The same is about to happen to the calling thread, unless it belongs to another runtime than those of the
+        // scope.
         let stops = Context::with(|context| context.is_some_and(|context| context.shared.sleepers.is_stopping()));
         if !suspends() || !stops {
             words.ended();

@@ -12,13 +12,13 @@
 //!
 //! **Size classes** are powers of two, so that threads of any size reuse each other's stacks.
 //!
-//! **Colour.** Stacks that begin at the same offset in their pages keep what every thread uses most, its outermost frames,
-//! in the same few sets of the caches. So a stack begins 0 to 960 bytes below its top, in 16 steps of a cache line. All
-//! in the top page: a thread that sleeps near its base keeps one page in memory. One further page a stack is there for the
-//! colour, so that it costs no byte of the size asked for.
+//! **Colour.** Stacks that begin at the same offset in their pages keep what every thread uses most, its outermost
+//! frames, in the same few sets of the caches. So a stack begins 0 to 960 bytes below its top, in 16 steps of a cache
+//! line. All in the top page: a thread that sleeps near its base keeps one page in memory. One further page a stack is
+//! there for the colour, so that it costs no byte of the size asked for.
 //!
-//! **Stride.** Guard and colour make it an odd number of pages. A power of two would put the top pages of all stacks into
-//! the same sets of the translation buffers, as a common offset does in the caches.
+//! **Stride.** Guard and colour make it an odd number of pages. A power of two would put the top pages of all stacks
+//! into the same sets of the translation buffers, as a common offset does in the caches.
 //!
 //! **Guard.** rustc touches every page of a frame in order (stack probes), and so do C compilers with
 //! `-fstack-clash-protection`, which distributions turn on: no access skips a guard of one page. C that was compiled
@@ -29,8 +29,8 @@ use std::io;
 
 use crate::sys::memory;
 
-/// The smallest stack, bytes. A panic with its backtrace takes more, and so may a handler of asynchronous signals that was
-/// installed without `SA_ONSTACK`, which runs on whatever stack is in use.
+/// The smallest stack, bytes. A panic with its backtrace takes more, and so may a handler of asynchronous signals that
+/// was installed without `SA_ONSTACK`, which runs on whatever stack is in use.
 pub(super) const SIZE_MIN: usize = 16 * 1024;
 
 /// The largest stack, bytes.
@@ -51,7 +51,8 @@ const COLOURS: usize = 16;
 /// A slab is mapped for at least so many stacks, then for as many as there are.
 const SLAB_STACKS_MIN: usize = 16;
 
-/// A slab has at most so many stacks: who maps it makes as many guards, a system call each where the kernel does not take many at once.
+/// A slab has at most so many stacks: who maps it makes as many guards, a system call each where the kernel does not
+/// take many at once.
 const SLAB_STACKS_MAX: usize = 256;
 
 /// A slab has at most so many bytes, unless that is less than one stack.

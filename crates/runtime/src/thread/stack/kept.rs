@@ -1,13 +1,14 @@
 //! What a worker keeps of its LLC's stacks for itself, so that most threads begin and end without the shelf's lock.
 //!
-//! Two things, and both are parts of the account in `pool`. *Kept credit* is credit that has moved from the shelf to the worker: it
-//! makes promises of it. A *kept stack* is one that has come back, with the credit that its promise had: neither is on the
-//! shelf. Who begins a thread on a kept stack keeps that credit, and leaves the one that the reservation stood for on the shelf.
+//! Two things, and both are parts of the account in `pool`. *Kept credit* is credit that has moved from the shelf to
+//! the worker: it makes promises of it. A *kept stack* is one that has come back, with the credit that its promise had:
+//! neither is on the shelf. Who begins a thread on a kept stack keeps that credit, and leaves the one that the
+//! reservation stood for on the shelf.
 //!
-//! A worker has at most [`MAX`] of each. Credit comes [`BATCH`] at a time, stacks as threads of this worker end; what is too much
-//! goes back [`BATCH`] at a time, what was of no use for a period of the pool's at its end, and all of it before the worker sleeps. So a
-//! thread that is spawned, runs and ends on one worker takes no lock of the pool's, but for one in 254 of which the stack is looked
-//! at, and has the stack that this very worker used last.
+//! A worker has at most [`MAX`] of each. Credit comes [`BATCH`] at a time, stacks as threads of this worker end; what
+//! is too much goes back [`BATCH`] at a time, what was of no use for a period of the pool's at its end, and all of it
+//! before the worker sleeps. So a thread that is spawned, runs and ends on one worker takes no lock of the pool's, but
+//! for one in 254 of which the stack is looked at, and has the stack that this very worker used last.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -73,7 +74,8 @@ impl Kept {
 
     /// As [`Stacks::reserve`], for a thread that is spawned by this worker.
     ///
-    /// Inlined, as `take` is: an `io::Result` and a stack are some words, which the caller would copy in other pieces than they are returned in.
+    /// Inlined, as `take` is: an `io::Result` and a stack are some words, which the caller would copy in other pieces
+    /// than they are returned in.
     ///
     /// # Errors
     /// As that.
@@ -117,7 +119,8 @@ impl Kept {
 
     /// Takes the stack of a reservation, for a thread that begins to run on this worker. Never fails (N1).
     ///
-    /// Where it is comes in two registers either way: a stack that a call returned would lie in memory, and be copied from there.
+    /// Where it is comes in two registers either way: a stack that a call returned would lie in memory, and be copied
+    /// from there.
     #[inline(always)]
     pub(crate) fn take(&self, reservation: Reservation) -> Stack {
         let kept = if reservation.0 == self.origin { self.pop() } else { None };
@@ -173,8 +176,8 @@ impl Kept {
         }
     }
 
-    /// For a worker that looks up: once a second, what was of no use since then goes back to the shelf, and half of the credit. `now_ns`
-    /// is the time of the clock.
+    /// For a worker that looks up: once a second, what was of no use since then goes back to the shelf, and half of the
+    /// credit. `now_ns` is the time of the clock.
     #[inline]
     pub(crate) fn tick(&self, now_ns: u64) {
         if now_ns >= self.tick_at.get() {
@@ -223,8 +226,8 @@ impl Kept {
         self.pool().is_crowded(self.llc)
     }
 
-    /// For a worker that is out of work: gives the pages of at most 256 of those back to the system, which takes some 100 us if they have
-    /// touched a page each.
+    /// For a worker that is out of work: gives the pages of at most 256 of those back to the system, which takes some
+    /// 100 us if they have touched a page each.
     pub(crate) fn release_crowd(&self) {
         self.pool().release_crowd(self.llc);
     }

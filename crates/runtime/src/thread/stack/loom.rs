@@ -76,8 +76,8 @@ fn n1_credit_that_moves_is_not_promised_twice() {
     });
 }
 
-/// Two workers that keep what they have while both make promises, and keep them with stacks of each other's. All but four stacks are
-/// out, so that each promise counts.
+/// Two workers that keep what they have while both make promises, and keep them with stacks of each other's. All but
+/// four stacks are out, so that each promise counts.
 #[test]
 fn n1_what_workers_keep_is_promised_once() {
     check(2, || {

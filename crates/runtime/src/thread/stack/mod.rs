@@ -20,35 +20,37 @@
 //!   Builder::spawn fails
 //! ```
 //!
-//! Spawning only reserves: a number goes down, and if there are not enough stacks for all threads, a slab is mapped, which
-//! may fail. The stack itself is taken at the first run, so that it is one that this LLC used last, and a million
+//! Spawning only reserves: a number goes down, and if there are not enough stacks for all threads, a slab is mapped,
+//! which may fail. The stack itself is taken at the first run, so that it is one that this LLC used last, and a million
 //! threads that have not begun to run need no memory for stacks. Taking never fails.
 //!
 //! # What it costs
 //!
-//! On a worker mostly a few loads and stores: it keeps up to 32 idle stacks of the default size, and as much credit (`kept`).
-//! Elsewhere, and for other sizes, an enter and a leave of the LLC's lock each for reserve, take and give back: one read-modify-write
-//! and one store, on a line that stays in the LLC. Nothing is counted across LLCs. A new slab costs the spawn that needs it a system
-//! call for all of its up to 256 guards (one each before Linux 6.13), some 120 us, while other spawns that need one wait. The first touch of a
-//! page is a fault.
+//! On a worker mostly a few loads and stores: it keeps up to 32 idle stacks of the default size, and as much credit
+//! (`kept`). Elsewhere, and for other sizes, an enter and a leave of the LLC's lock each for reserve, take and give
+//! back: one read-modify-write and one store, on a line that stays in the LLC. Nothing is counted across LLCs. A new
+//! slab costs the spawn that needs it a system call for all of its up to 256 guards (one each before Linux 6.13), some
+//! 120 us, while other spawns that need one wait. The first touch of a page is a fault.
 //!
 //! # What stays in memory
 //!
-//! A stack takes up the pages that it touched, at least one. Metadata is elsewhere: 8 bytes a stack, and 16 to 32 more while it
-//! is idle. Page tables, which RSS does not count, take about 530 bytes for a stack of 256 KiB.
+//! A stack takes up the pages that it touched, at least one. Metadata is elsewhere: 8 bytes a stack, and 16 to 32 more
+//! while it is idle. Page tables, which RSS does not count, take about 530 bytes for a stack of 256 KiB.
 //!
-//! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They go
-//! back to the system when it has been idle for a period of 1 s or more, which is looked at when stacks of 64 MiB in all have come
-//! back to a worker, or to a shelf, and once a second by a worker; each look also measures the stack that came back, and leaves it the topmost
-//! 64 KiB. Those beyond 16,384 idle ones of an LLC and class, and a batch, lose them as soon as a worker of the LLC is out of work: 256 at a
-//! time, or 64 MiB, after which it looks for work again. So a crowd of threads that ends holds up nobody, and a process that is idle keeps at
-//! most so many. A worker that sleeps keeps none, one that is busy none that it did not use for a second. Address space stays until the runtime has ended.
+//! An idle stack keeps its pages for the next thread: all of them, for most threads of a program go equally deep. They
+//! go back to the system when it has been idle for a period of 1 s or more, which is looked at when stacks of 64 MiB in
+//! all have come back to a worker, or to a shelf, and once a second by a worker; each look also measures the stack that
+//! came back, and leaves it the topmost 64 KiB. Those beyond 16,384 idle ones of an LLC and class, and a batch, lose
+//! them as soon as a worker of the LLC is out of work: 256 at a time, or 64 MiB, after which it looks for work again.
+//! So a crowd of threads that ends holds up nobody, and a process that is idle keeps at most so many. A worker that
+//! sleeps keeps none, one that is busy none that it did not use for a second. Address space stays until the runtime has
+//! ended.
 //!
 //! # Tools
 //!
 //! - valgrind knows each stack (`VALGRIND_STACK_REGISTER`), for as long as it is mapped.
-//! - AddressSanitizer is told of every switch with the feature `sanitizer` (corosensei's hooks). Its own handler of faults
-//!   stays behind ours, and an overflow is reported by ours.
+//! - AddressSanitizer is told of every switch with the feature `sanitizer` (corosensei's hooks). Its own handler of
+//!   faults stays behind ours, and an overflow is reported by ours.
 //! - gdb's backtraces go from a thread's stack to the worker that runs it (corosensei's unwind tables).
 //! - Miri can't switch stacks; what it can run of this module is `class` and `shelf`.
 //!
@@ -120,7 +122,8 @@ const _: () = {
 };
 
 impl Stacks {
-    /// No stacks yet, for a runtime on `llcs` last-level caches whose threads have `default_size` bytes unless they ask for others.
+    /// No stacks yet, for a runtime on `llcs` last-level caches whose threads have `default_size` bytes unless they ask
+    /// for others.
     ///
     /// # Panics
     ///
@@ -163,8 +166,9 @@ impl Stacks {
     /// # Errors
     ///
     /// - `InvalidInput`: `size` is larger than the largest class, 1 GiB.
-    /// - `OutOfMemory`, or what the system says (what other workers keep, up to 64 stacks each while they are awake, does not help): no memory, no address space, or, where guards need mappings of their own, more
-    ///   of those than `vm.max_map_count` allows for.
+    /// - `OutOfMemory`, or what the system says (what other workers keep, up to 64 stacks each while they are awake,
+    ///   does not help): no memory, no address space, or, where guards need mappings of their own, more of those than
+    ///   `vm.max_map_count` allows for.
     pub(crate) fn reserve(&self, llc: usize, size: usize) -> io::Result<Reservation> {
         let class = Class::of(size)?;
         let pool = self.pool();
@@ -172,8 +176,8 @@ impl Stacks {
         Ok(Reservation(Origin::new(self.pool, class)))
     }
 
-    /// For workers that look up: once a second, for whoever comes first, [`trim`](Self::trim). `now_ns` is the time of the
-    /// clock. Otherwise a load of a line that is written once a second, or each 2 ms while there is more to do.
+    /// For workers that look up: once a second, for whoever comes first, [`trim`](Self::trim). `now_ns` is the time of
+    /// the clock. Otherwise a load of a line that is written once a second, or each 2 ms while there is more to do.
     #[inline]
     pub(crate) fn tick(&self, now_ns: u64) {
         // Ordering: Relaxed; nothing is handed over, and the exchange decides who trims.
@@ -193,8 +197,8 @@ impl Stacks {
         }
     }
 
-    /// Gives the pages of stacks back to the system that have been idle for a period: a second, or since the last call, if
-    /// that is longer; of at most 1,024 a class and LLC. True: there are more. A call costs a lock an LLC and class.
+    /// Gives the pages of stacks back to the system that have been idle for a period: a second, or since the last call,
+    /// if that is longer; of at most 1,024 a class and LLC. True: there are more. A call costs a lock an LLC and class.
     fn trim(&self, now_ns: u64) -> bool {
         self.pool().trim(now_ns)
     }
@@ -294,7 +298,8 @@ impl Stack {
         self.bounds
     }
 
-    /// The stack for a coroutine to run on. A coroutine that had the stack itself would have to be moved at its end, to give it back.
+    /// The stack for a coroutine to run on. A coroutine that had the stack itself would have to be moved at its end, to
+    /// give it back.
     ///
     /// # Safety
     /// - At most one coroutine is on the stack at a time;
@@ -321,8 +326,8 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: `bounds` came from `take` with this class, and is given back once, here. Nothing on the stack is used any
-        // more: the coroutine was dropped before (`lend`), when it had ended or by being unwound (corosensei).
+        // SAFETY: `bounds` came from `take` with this class, and is given back once, here. Nothing on the stack is used
+        // any more: the coroutine was dropped before (`lend`), when it had ended or by being unwound (corosensei).
         unsafe { pool::give_back(self.origin.pool(), 0, self.origin.class(), self.bounds) };
     }
 }
@@ -331,10 +336,10 @@ impl Drop for Stack {
 #[derive(Debug)]
 pub(crate) struct Lent(StackBounds);
 
-// SAFETY: `Stack` wants a guard page and `MIN_STACK_SIZE` (4 KiB) of memory: every stack of a slab lies above its guard, or
-// the slab would not have been made (`Slab::map`), and the smallest class has 16 KiB. The memory stays at its address, and
-// mapped and nobody else's, until the stack is dropped or given back (N2), which is after this has been dropped (`lend`).
-// `base` is a multiple of 64, `lowest` of the page size.
+// SAFETY: `Stack` wants a guard page and `MIN_STACK_SIZE` (4 KiB) of memory: every stack of a slab lies above its
+// guard, or the slab would not have been made (`Slab::map`), and the smallest class has 16 KiB. The memory stays at its
+// address, and mapped and nobody else's, until the stack is dropped or given back (N2), which is after this has been
+// dropped (`lend`). `base` is a multiple of 64, `lowest` of the page size.
 unsafe impl corosensei::stack::Stack for Lent {
     #[inline]
     fn base(&self) -> StackPointer {

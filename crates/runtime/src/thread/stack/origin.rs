@@ -1,7 +1,7 @@
 //! Which pool a stack, or the promise of one, is of, and which class there: in one word.
 //!
-//! Promises and stacks are handed on from frame to frame when a thread begins. What is copied in other pieces than it was just written in waits
-//! until that is in the cache; one word can't be.
+//! Promises and stacks are handed on from frame to frame when a thread begins. What is copied in other pieces than it
+//! was just written in waits until that is in the cache; one word can't be.
 
 use std::ptr::NonNull;
 

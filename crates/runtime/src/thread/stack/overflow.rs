@@ -1,13 +1,13 @@
-//! What happens when a thread runs into its guard: a report with its name and the size of its stack, as std does for its
-//! threads, and the end of the process.
+//! What happens when a thread runs into its guard: a report with its name and the size of its stack, as std does for
+//! its threads, and the end of the process.
 //!
-//! The worker says before each resume on which stack it is about to be ([`enter`]). A fault whose address is in the guard of
-//! that stack is an overflow of it; every other fault is nobody's business here ([`fault`]). The stack of a worker itself, of a
-//! thread on which user code blocks, and of any other thread is std's to report.
+//! The worker says before each resume on which stack it is about to be ([`enter`]). A fault whose address is in the
+//! guard of that stack is an overflow of it; every other fault is nobody's business here ([`fault`]). The stack of a
+//! worker itself, of a thread on which user code blocks, and of any other thread is std's to report.
 //!
-//! The handler runs in the middle of anything, so it does nothing but follow a thread-local pointer to plain numbers that stay where
-//! they are, write to standard error, and abort. It never follows the pointer to the name: it hands it to the kernel, which
-//! answers with an error if there is nothing.
+//! The handler runs in the middle of anything, so it does nothing but follow a thread-local pointer to plain numbers
+//! that stay where they are, write to standard error, and abort. It never follows the pointer to the name: it hands it
+//! to the kernel, which answers with an error if there is nothing.
 //!
 //! What is not caught: code without stack probes that steps over the whole guard with one frame of more than 8 KiB (see
 //! `class`), and a system call that is given a buffer in the guard, which fails with `EFAULT` instead.
@@ -28,7 +28,8 @@ pub(crate) struct Occupant {
 }
 
 impl Occupant {
-    /// The thread of this name, which begins on this stack and on this OS thread, and stays there. The name is only shown, and nothing happens if it is gone.
+    /// The thread of this name, which begins on this stack and on this OS thread, and stays there. The name is only
+    /// shown, and nothing happens if it is gone.
     #[inline]
     pub(crate) fn new(stack: Stack, name: Option<&str>) -> Self {
         if !IS_READY.get() {
@@ -49,8 +50,8 @@ impl Occupant {
 }
 
 thread_local! {
-    /// Written by this thread around resumes, read by the handler on this thread. Neither is lazy nor has a destructor, so
-    /// that the handler may look at any time.
+    /// Written by this thread around resumes, read by the handler on this thread. Neither is lazy nor has a destructor,
+    /// so that the handler may look at any time.
     static CURRENT: Cell<*const Occupant> = const { Cell::new(ptr::null()) };
     /// Whether this thread was prepared for handling faults.
     static IS_READY: Cell<bool> = const { Cell::new(false) };
@@ -58,8 +59,8 @@ thread_local! {
     static ALTERNATE: Cell<Option<AlternateStack>> = const { Cell::new(None) };
 }
 
-/// Says that the calling OS thread, which is on its own stack, is about to switch to that of `occupant`. When the answer is dropped, it is
-/// back. Who is on a thread's stack says first that it leaves that ([`leave`]).
+/// Says that the calling OS thread, which is on its own stack, is about to switch to that of `occupant`. When the
+/// answer is dropped, it is back. Who is on a thread's stack says first that it leaves that ([`leave`]).
 ///
 /// # Safety
 /// `occupant` stays where it is until the answer is dropped, which it is, on this OS thread.
@@ -85,7 +86,8 @@ impl Drop for Entered {
     }
 }
 
-/// Says that the calling OS thread is on no thread's stack, as far as [`enter`] is concerned, until the answer is dropped.
+/// Says that the calling OS thread is on no thread's stack, as far as [`enter`] is concerned, until the answer is
+/// dropped.
 #[must_use = "dropped at once, it says nothing"]
 pub(crate) fn leave() -> Left {
     Left(CURRENT.replace(ptr::null()))
@@ -106,8 +108,8 @@ impl Drop for Left {
 #[cold]
 fn prepare() {
     fault::install(inspect);
-    // Without memory for it an overflow still ends the process, by the signal and without a report. A thread that is ending
-    // (its thread-locals are gone) does without.
+    // Without memory for it an overflow still ends the process, by the signal and without a report. A thread that is
+    // ending (its thread-locals are gone) does without.
     if let Ok(stack) = AlternateStack::ensure() {
         let _ = ALTERNATE.try_with(|alternate| alternate.set(Some(stack)));
     }
@@ -117,7 +119,8 @@ fn prepare() {
 /// Looks at the address of a fault, in a signal handler. Doesn't return if it is an overflow.
 fn inspect(address: usize) {
     let current = CURRENT.get();
-    // SAFETY: null, or an occupant that stays where it is until the cell says another, by the contract of `enter`. It does not change.
+    // SAFETY: null, or an occupant that stays where it is until the cell says another, by the contract of `enter`. It
+    // does not change.
     if let Some(current) = unsafe { current.as_ref() }
         && current.stack.bounds().guards(address)
     {

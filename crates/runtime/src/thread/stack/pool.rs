@@ -2,10 +2,10 @@
 //!
 //! # Words
 //!
-//! A class has `mapped` stacks. Each is *free* (on a shelf), *out* (a thread has it), *kept* by a worker, or in the hands of somebody who
-//! releases its pages. A *promise* is a reservation, or a stack that is out. *Credit* is a number on a shelf: so many
-//! promises its LLC may still make. Credit and stacks are apart, because a thread is spawned in one LLC and may run in
-//! another: credit is taken where it is spawned, the stack where it begins to run.
+//! A class has `mapped` stacks. Each is *free* (on a shelf), *out* (a thread has it), *kept* by a worker, or in the
+//! hands of somebody who releases its pages. A *promise* is a reservation, or a stack that is out. *Credit* is a number
+//! on a shelf: so many promises its LLC may still make. Credit and stacks are apart, because a thread is spawned in one
+//! LLC and may run in another: credit is taken where it is spawned, the stack where it begins to run.
 //!
 //! | step | where | credit | free | reservations | out |
 //! |---|---|--:|--:|--:|--:|
@@ -23,16 +23,16 @@
 //! | takes | | | | -1 | +1 |
 //! | gives back | | | | | -1 |
 //!
-//! Each row happens under the lock of one shelf; the one of two LLCs takes from one shelf before it adds to the other. The last
-//! three need none: they change what the worker keeps (`kept`). To reserve takes one of its credit; to take, one of its stacks, of
-//! which it keeps the credit; to give back adds a stack, with the credit of its promise.
+//! Each row happens under the lock of one shelf; the one of two LLCs takes from one shelf before it adds to the other.
+//! The last three need none: they change what the worker keeps (`kept`). To reserve takes one of its credit; to take,
+//! one of its stacks, of which it keeps the credit; to give back adds a stack, with the credit of its promise.
 //!
 //! # N1: a promise is kept
 //!
-//! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, where kept credit counts as
-//! credit, but for the second half of a move, whose first half made it larger by as much; and it begins as 0. So there are never
-//! fewer free stacks than reservations. (Kept stacks are not free, and their credit is not counted.) The taker, who has one of these,
-//! looks at one shelf after the other, and may miss its stack:
+//! *Whoever has a reservation finds a free stack.* No row makes `free - credit - reservations` smaller, where kept
+//! credit counts as credit, but for the second half of a move, whose first half made it larger by as much; and it
+//! begins as 0. So there are never fewer free stacks than reservations. (Kept stacks are not free, and their credit is
+//! not counted.) The taker, who has one of these, looks at one shelf after the other, and may miss its stack:
 //!
 //! ```text
 //!   taker                       others
@@ -42,27 +42,29 @@
 //!   shelf 1: empty
 //! ```
 //!
-//! A miss means that another took a stack meanwhile. So to look again is enough: somebody gets on each time, and a taker
-//! misses only as often as others succeed.
+//! A miss means that another took a stack meanwhile. So to look again is enough: somebody gets on each time, and a
+//! taker misses only as often as others succeed.
 //!
 //! # N2: the last one out unmaps
 //!
-//! *The pool is freed once, after the handle and the last promise have ended, and not touched then.* A count of references would
-//! be one more shared line at every spawn. The credit is that count: what `mapped` has more than all credit is promised,
-//! or in the hands of somebody who has a promise beside. Only when the handle goes, somebody must count:
+//! *The pool is freed once, after the handle and the last promise have ended, and not touched then.* A count of
+//! references would be one more shared line at every spawn. The credit is that count: what `mapped` has more than all
+//! credit is promised, or in the hands of somebody who has a promise beside. Only when the handle goes, somebody must
+//! count:
 //!
-//! 1. The handle closes one shelf after the other: takes its credit away and sets `closed`. Nothing is reserved any more,
-//!    which takes the handle. What ends on a shelf before it is closed is in its credit; what ends later subtracts 1 from
-//!    `left` instead: step (N2 b).
+//! 1. The handle closes one shelf after the other: takes its credit away and sets `closed`. Nothing is reserved any
+//!    more, which takes the handle. What ends on a shelf before it is closed is in its credit; what ends later
+//!    subtracts 1 from `left` instead: step (N2 b).
 //! 2. It adds what `mapped` has more than the credit that it found to `left`: step (N2 a).
 //! 3. Whose operation leaves 0 frees the pool.
 //!
-//! Proof. (a) adds n, and n times 1 is subtracted, once for each stack of which no credit was found. Before (a), `left` is 0
-//! or has wrapped below it, so that no subtraction leaves 0; from (a) on it falls to 0 in one step, which is the last. Each
-//! of these operations is the last touch of whoever does it, and the last one acquires what all have released. What ended on
-//! an open shelf touched the pool last when it left the lock, by one store (not a wake-up), which the handle's next enter
-//! of that lock acquired. Who has stacks in hand to release their pages subtracts for these while it still has a promise,
-//! that of the stack it brought back, or the handle. What a worker keeps is back before the handle goes: the worker has a reference to it.
+//! Proof. (a) adds n, and n times 1 is subtracted, once for each stack of which no credit was found. Before (a), `left`
+//! is 0 or has wrapped below it, so that no subtraction leaves 0; from (a) on it falls to 0 in one step, which is the
+//! last. Each of these operations is the last touch of whoever does it, and the last one acquires what all have
+//! released. What ended on an open shelf touched the pool last when it left the lock, by one store (not a wake-up),
+//! which the handle's next enter of that lock acquired. Who has stacks in hand to release their pages subtracts for
+//! these while it still has a promise, that of the stack it brought back, or the handle. What a worker keeps is back
+//! before the handle goes: the worker has a reference to it.
 
 use std::io;
 use std::ptr::NonNull;
@@ -80,10 +82,12 @@ use crate::sys::{clock, memory};
 /// Credit that moves between LLCs at a time, at most.
 const CREDIT_BATCH: usize = 64;
 
-/// One stack is looked at for so many bytes of stacks that came back: every 254th of the default size, each of the largest.
+/// One stack is looked at for so many bytes of stacks that came back: every 254th of the default size, each of the
+/// largest.
 pub(super) const LOOK_BYTES: usize = 64 * 1024 * 1024;
 
-/// So many batches of a class and LLC lose their pages in a row while there is other work: some 100 us each, if the stacks have touched a page.
+/// So many batches of a class and LLC lose their pages in a row while there is other work: some 100 us each, if the
+/// stacks have touched a page.
 const TRIM_BATCHES: usize = 4;
 
 /// What a stack that is looked at keeps, bytes below its top.
@@ -103,9 +107,10 @@ struct Shelves {
 #[derive(Debug)]
 struct OfLlc {
     shelves: Lock<Shelves>,
-    /// A shelf may have more hot stacks than it is to keep: a hint. Set in the section that puts one too many there; who takes some out clears it
-    /// before the section in which it looks, so that what comes later sets it again. Where all of a shelf is promised elsewhere nothing can be
-    /// taken out, and the next stack that comes back sets it. On a line of its own: whoever is out of work reads it.
+    /// A shelf may have more hot stacks than it is to keep: a hint. Set in the section that puts one too many there;
+    /// who takes some out clears it before the section in which it looks, so that what comes later sets it again. Where
+    /// all of a shelf is promised elsewhere nothing can be taken out, and the next stack that comes back sets it. On a
+    /// line of its own: whoever is out of work reads it.
     crowded: CachePadded<AtomicBool>,
 }
 
@@ -251,7 +256,8 @@ impl Pool {
         depths.max().unwrap_or(0)
     }
 
-    /// Releases the pages of stacks that have been idle for a period, of at most some batches a class and LLC. True: there are more.
+    /// Releases the pages of stacks that have been idle for a period, of at most some batches a class and LLC. True:
+    /// there are more.
     pub(super) fn trim(&self, now_ns: u64) -> bool {
         let mut more = false;
         for llc in 0..self.llcs.len() {
@@ -287,7 +293,8 @@ impl Pool {
         }
     }
 
-    /// Releases the pages of those stacks that `take` takes, at most a batch. False if there were none, or the shelf was closed.
+    /// Releases the pages of those stacks that `take` takes, at most a batch. False if there were none, or the shelf
+    /// was closed.
     fn release_some(&self, llc: usize, class: Class, take: impl FnOnce(&mut Shelf) -> Vec<StackBounds>) -> bool {
         let mut taken = self.with(llc, |shelves| take(&mut shelves.classes[class.index()]));
         if taken.is_empty() {
@@ -309,7 +316,8 @@ impl Pool {
         })
     }
 
-    /// Puts stacks that came back on their shelf, with their credit; for whoever has the handle, so that it is not closed.
+    /// Puts stacks that came back on their shelf, with their credit; for whoever has the handle, so that it is not
+    /// closed.
     pub(super) fn put(&self, llc: usize, class: Class, stacks: impl Iterator<Item = StackBounds>) {
         self.with_shelf(llc, class, |shelf| {
             self.shelve(llc, shelf, stacks);
@@ -418,8 +426,8 @@ pub(super) unsafe fn give_back(pool: NonNull<Pool>, llc: usize, class: Class, st
     }
 }
 
-/// As [`Pool::with`], for a section that may end a promise. As soon as it is over another thread may free the pool: until then there is no
-/// reference to it that outlasts the section but one to the lock, all of which lies in cells.
+/// As [`Pool::with`], for a section that may end a promise. As soon as it is over another thread may free the pool:
+/// until then there is no reference to it that outlasts the section but one to the lock, all of which lies in cells.
 ///
 /// # Safety
 ///

@@ -2,19 +2,21 @@
 //!
 //! Plain data: the pool holds it under a lock and tells it the time.
 //!
-//! **Hot and cold.** A stack that comes back is *hot*: it keeps every page that it touched, because the next thread will
-//! touch most of them again. Hot ones go out newest first. A *cold* one has no pages: it is new, or lay idle for long.
+//! **Hot and cold.** A stack that comes back is *hot*: it keeps every page that it touched, because the next thread
+//! will touch most of them again. Hot ones go out newest first. A *cold* one has no pages: it is new, or lay idle for
+//! long.
 //!
 //! **Age.** A period lasts at least a second. What was hot during all of it and was not taken, the oldest so many, is
-//! *stale*: a burst is over. Stale stacks lose their pages, at most a batch at a time, and become cold. So do those beyond a maximum, as soon
-//! as a worker has nothing better to do: not before, or who ends many threads would pay for it, and who starts as many again once more.
+//! *stale*: a burst is over. Stale stacks lose their pages, at most a batch at a time, and become cold. So do those
+//! beyond a maximum, as soon as a worker has nothing better to do: not before, or who ends many threads would pay for
+//! it, and who starts as many again once more.
 
 use std::collections::VecDeque;
 
 use super::class::StackBounds;
 
-/// At most so many stacks a class and an LLC stay hot while there is nothing to do: 64 MiB of stacks that touched a page each. What
-/// exceeds this by a batch, the oldest, loses its pages as soon as a worker is out of work.
+/// At most so many stacks a class and an LLC stay hot while there is nothing to do: 64 MiB of stacks that touched a
+/// page each. What exceeds this by a batch, the oldest, loses its pages as soon as a worker is out of work.
 pub(super) const HOT_MAX: usize = if cfg!(test) { 1024 } else { 16_384 };
 
 /// Stacks that lose their pages at a time, at most.
@@ -110,7 +112,8 @@ impl Shelf {
         self.cold.extend_from_slice(stacks);
     }
 
-    /// Takes out what has been idle for a period and is to lose its pages, oldest first, with as much credit: promised stacks stay.
+    /// Takes out what has been idle for a period and is to lose its pages, oldest first, with as much credit: promised
+    /// stacks stay.
     pub(super) fn take_stale(&mut self, now_ns: u64) -> Vec<StackBounds> {
         if now_ns.saturating_sub(self.period_start_ns) >= PERIOD_NS {
             self.period_start_ns = now_ns;

@@ -1,10 +1,10 @@
 //! A slab: many stacks in one mapping, each above its guard.
 //!
-//! A mapping costs microseconds and Linux allows a process 65,530 of them, so stacks are mapped by the slab and guarded by
-//! marks in the page table (Linux 6.13 and later), which split nothing. Without such marks a guard is a protected range:
-//! two more mappings a stack, counted against the limit of the process *before* the kernel refuses some unrelated `mmap`
-//! of the program. Who reaches it is told what to do. There is no setting that turns guards off: an overflow would then
-//! write into the next stack, which no safe function may allow.
+//! A mapping costs microseconds and Linux allows a process 65,530 of them, so stacks are mapped by the slab and guarded
+//! by marks in the page table (Linux 6.13 and later), which split nothing. Without such marks a guard is a protected
+//! range: two more mappings a stack, counted against the limit of the process *before* the kernel refuses some
+//! unrelated `mmap` of the program. Who reaches it is told what to do. There is no setting that turns guards off: an
+//! overflow would then write into the next stack, which no safe function may allow.
 
 use std::fmt;
 use std::io;
@@ -139,9 +139,9 @@ impl fmt::Display for MappingsExhausted {
 
 impl std::error::Error for MappingsExhausted {}
 
-/// What is said besides if the system has no memory for a single stack: that there are no more mappings than it takes, which the system
-/// calls the same. Others may have taken them, which the budget does not see. Reads all of a long file: not for attempts with more
-/// stacks, of which nobody hears.
+/// What is said besides if the system has no memory for a single stack: that there are no more mappings than it takes,
+/// which the system calls the same. Others may have taken them, which the budget does not see. Reads all of a long
+/// file: not for attempts with more stacks, of which nobody hears.
 fn mappings_hint() -> String {
     let (used, max) = (memory::mappings(), memory::mappings_max().unwrap_or(usize::MAX));
     // A slab, and two more for its guard.

@@ -15,7 +15,8 @@ use crate::sync::wake_all::wake_all;
 use crate::thread::note::Reason;
 use crate::thread::wait::wait_on;
 
-/// Lets a number of threads and tasks wait until all of them have come, as [`std::sync::Barrier`]. It can be used again at once.
+/// Lets a number of threads and tasks wait until all of them have come, as [`std::sync::Barrier`]. It can be used again
+/// at once.
 ///
 /// ```
 /// use quadrille::thread::{self, sync::Barrier};
@@ -80,7 +81,8 @@ impl Barrier {
         wait_on(self.wait_async(), Reason::barrier(self))
     }
 
-    /// Waits until all have come, without blocking anybody. It has come when it is polled first, by a task that has [budget](crate::coop) left.
+    /// Waits until all have come, without blocking anybody. It has come when it is polled first, by a task that has
+    /// [budget](crate::coop) left.
     ///
     /// # Cancel safety
     /// Strict: who is dropped before all have come has not come.

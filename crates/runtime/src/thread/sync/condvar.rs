@@ -2,10 +2,10 @@
 //!
 //! # Theorem V: no notification is lost
 //!
-//! A notification that begins after a waiter has unlocked the mutex reaches it, or a waiter that came before it. For a waiter enters
-//! the list first (V a) and unlocks then (V b); both are done by the first poll, the list is guarded by a short lock, and who saw
-//! the mutex unlocked comes to the list later. (V c) A waiter that was notified and is dropped before it could say so
-//! notifies the next.
+//! A notification that begins after a waiter has unlocked the mutex reaches it, or a waiter that came before it. For a
+//! waiter enters the list first (V a) and unlocks then (V b); both are done by the first poll, the list is guarded by a
+//! short lock, and who saw the mutex unlocked comes to the list later. (V c) A waiter that was notified and is dropped
+//! before it could say so notifies the next.
 
 use std::fmt;
 use std::future::Future;
@@ -46,8 +46,8 @@ use crate::time::timeout;
 /// # Ok::<(), quadrille::BuildError>(())
 /// ```
 ///
-/// Who waits may be woken without a notification, if only when a waiter that was notified gives up, and hands that on: look at the
-/// condition again. One condition may be used with several mutexes.
+/// Who waits may be woken without a notification, if only when a waiter that was notified gives up, and hands that on:
+/// look at the condition again. One condition may be used with several mutexes.
 pub struct Condvar {
     list: Guarded<List>,
 }
@@ -93,7 +93,8 @@ impl Condvar {
     /// # Errors
     /// With the guard, if the mutex is poisoned when it is locked again.
     /// # Panics
-    /// As [`Mutex::lock`](super::Mutex::lock), on a user-level thread that panics also if no notification comes as soon.
+    /// As [`Mutex::lock`](super::Mutex::lock), on a user-level thread that panics also if no notification comes as
+    /// soon.
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         refuse_in_tasks();
@@ -144,7 +145,8 @@ impl Condvar {
         with_outcome(guard, WaitTimeoutResult(elapsed && !told))
     }
 
-    /// Waits as long as `condition` holds, but no longer than `limit`. It has timed out if the condition still holds then.
+    /// Waits as long as `condition` holds, but no longer than `limit`. It has timed out if the condition still holds
+    /// then.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -210,8 +212,8 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// As [`wait_async`](Self::wait_async), but waits no longer than `limit` for a notification. It may take longer to lock
-    /// again.
+    /// As [`wait_async`](Self::wait_async), but waits no longer than `limit` for a notification. It may take longer to
+    /// lock again.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -297,8 +299,8 @@ impl WaitTimeoutResult {
     }
 }
 
-/// Waits for a notification. The first poll unlocks. Until it is dropped, or told that the notification was used, it answers for
-/// that.
+/// Waits for a notification. The first poll unlocks. Until it is dropped, or told that the notification was used, it
+/// answers for that.
 struct Notified<'a, T> {
     condvar: &'a Condvar,
     /// Until the first poll.

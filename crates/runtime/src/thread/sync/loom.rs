@@ -21,8 +21,8 @@ fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
     builder.check(f);
 }
 
-/// Wakes the thread that waits. Not by loom's `unpark`, which also lets a thread go on that is blocked by a mutex, and is
-/// forgotten then: here a thread may be told while it is in a section.
+/// Wakes the thread that waits. Not by loom's `unpark`, which also lets a thread go on that is blocked by a mutex, and
+/// is forgotten then: here a thread may be told while it is in a section.
 struct Parker {
     told: Word<bool>,
     changed: Changed,
@@ -63,7 +63,8 @@ fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
     }))
 }
 
-/// A lock, and a number behind it: loom's cell fails the test if a writer is not alone, or does not see what was done before.
+/// A lock, and a number behind it: loom's cell fails the test if a writer is not alone, or does not see what was done
+/// before.
 struct Guarded {
     lock: RawLock,
     number: UnsafeCell<usize>,
@@ -247,7 +248,8 @@ fn v_no_lost_notification() {
     });
 }
 
-/// One of two that wait gives up; the other gets the one notification, unless the one that gave up came too late to wait.
+/// One of two that wait gives up; the other gets the one notification, unless the one that gave up came too late to
+/// wait.
 #[test]
 fn v_dropped_waiter_hands_its_notification_on() {
     check(3, || {

@@ -33,14 +33,14 @@
 //!
 //! It is one lock, one channel, whoever waits: a thread may wait for what a task holds, and the other way round.
 //!
-//! Results and errors are std's own types, but for two that nobody but std can make. Guards are `Send` if the value allows it, so
-//! that a task can hold one across an `.await`; std's are not.
+//! Results and errors are std's own types, but for two that nobody but std can make. Guards are `Send` if the value
+//! allows it, so that a task can hold one across an `.await`; std's are not.
 //!
 //! # What is not here
 //!
-//! Take from [`std::sync`] what does not wait for others: `Arc`, `Once`, `OnceLock`, `LazyLock`, atomics. `Once`, `OnceLock` and
-//! `LazyLock` do wait if another thread is initialising: that blocks the worker, so an initialiser must neither wait nor take long.
-//! One that waits belongs into [`sync::OnceCell`](crate::sync::OnceCell).
+//! Take from [`std::sync`] what does not wait for others: `Arc`, `Once`, `OnceLock`, `LazyLock`, atomics. `Once`,
+//! `OnceLock` and `LazyLock` do wait if another thread is initialising: that blocks the worker, so an initialiser must
+//! neither wait nor take long. One that waits belongs into [`sync::OnceCell`](crate::sync::OnceCell).
 //!
 //! [`quadrille::sync`](crate::sync) has the locks and channels of asynchronous code, without poisoning.
 
@@ -54,9 +54,9 @@
 // | `mpsc` | std's channel, on top of `sync::mpmc` |
 // | `rendezvous` | the one that holds nothing |
 //
-// Nothing of ours is held while user code runs, so no thread is suspended inside of one of our critical sections: a user's wakers are cloned
-// before a section, all are called or dropped after it, and a thread suspends only in `wait_for` and
-// `suspend_on`, between two polls.
+// Nothing of ours is held while user code runs, so no thread is suspended inside of one of our critical sections: a
+// user's wakers are cloned before a section, all are called or dropped after it, and a thread suspends only in
+// `wait_for` and `suspend_on`, between two polls.
 
 mod barrier;
 mod condvar;

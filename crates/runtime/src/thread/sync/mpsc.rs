@@ -1,7 +1,7 @@
 //! A channel with many senders and one receiver, as [`std::sync::mpsc`].
 //!
-//! On top of [`sync::mpmc`](crate::sync::mpmc), but for a [`sync_channel`] of bound 0: same queue, same fairness. Take that one for more
-//! than one receiver, or to receive in batches.
+//! On top of [`sync::mpmc`](crate::sync::mpmc), but for a [`sync_channel`] of bound 0: same queue, same fairness. Take
+//! that one for more than one receiver, or to receive in batches.
 //!
 //! ```
 //! use quadrille::thread::{self, sync::mpsc};
@@ -45,8 +45,8 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     (Sender { inner: sender }, Receiver { inner })
 }
 
-/// Makes a channel that holds at most `bound` messages; sending to a full one waits. With bound 0 sending waits until the message is
-/// received: a rendezvous.
+/// Makes a channel that holds at most `bound` messages; sending to a full one waits. With bound 0 sending waits until
+/// the message is received: a rendezvous.
 ///
 /// ```
 /// let (sender, receiver) = quadrille::thread::sync::mpsc::sync_channel(1);
@@ -77,13 +77,14 @@ impl<T> Sender<T> {
     /// # Errors
     /// With the message, if the receiver is gone.
     /// # Blocking
-    /// Nobody, in a task neither. But a user-level thread that has had its turn gives way here, as wherever it waits: hold no lock of std's meanwhile.
-    /// If it is aborted, or the runtime stops, it unwinds from here, and the message goes with it.
+    /// Nobody, in a task neither. But a user-level thread that has had its turn gives way here, as wherever it waits:
+    /// hold no lock of std's meanwhile. If it is aborted, or the runtime stops, it unwinds from here, and the message
+    /// goes with it.
     #[track_caller]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         if suspends() {
-            // There is room always: what it may wait for is a turn. Else a thread that only sends would leave its worker to nobody, not even
-            // to who receives.
+            // There is room always: what it may wait for is a turn. Else a thread that only sends would leave its
+            // worker to nobody, not even to who receives.
             let sent = self.inner.send_blocking(message);
             return sent.map_err(|error| SendError(error.into_inner()));
         }
@@ -241,7 +242,8 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives a message that is there, for a unit of the budget. Without one left nothing is: the wait that follows gives way first.
+    /// Receives a message that is there, for a unit of the budget. Without one left nothing is: the wait that follows
+    /// gives way first.
     fn try_recv_in_turn(&self) -> Result<T, TryRecvError> {
         if !coop::has_budget_remaining() {
             return Err(TryRecvError::Empty);

@@ -23,8 +23,9 @@ use crate::thread::wait::wait_on;
 /// Lets one thread or task at a time have a value, as [`std::sync::Mutex`].
 ///
 /// Waiting suspends a user-level thread, blocks an ordinary one, and is a future in a task
-/// ([`lock_async`](Self::lock_async)); all three may wait for one lock. A free lock is taken by one compare-exchange, waiting
-/// allocates nothing. The guard may be held across a wait, and in a task across an `.await`; it is `Send` if the value is.
+/// ([`lock_async`](Self::lock_async)); all three may wait for one lock. A free lock is taken by one compare-exchange,
+/// waiting allocates nothing. The guard may be held across a wait, and in a task across an `.await`; it is `Send` if
+/// the value is.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,18 +51,20 @@ use crate::thread::wait::wait_on;
 ///
 /// # Poisoning
 ///
-/// A guard that is dropped because its thread, or the poll of its task, panics leaves the lock *poisoned*: each later `lock` is an
-/// error that holds the guard. So does a thread that is unwound by an abort or the end of its runtime: what it did with the value was not finished
-/// either. A task that is dropped while it is pending, as by an abort, does not poison.
+/// A guard that is dropped because its thread, or the poll of its task, panics leaves the lock *poisoned*: each later
+/// `lock` is an error that holds the guard. So does a thread that is unwound by an abort or the end of its runtime:
+/// what it did with the value was not finished either. A task that is dropped while it is pending, as by an abort, does
+/// not poison.
 ///
 /// # Fairness
 ///
-/// Whoever runs may take a free lock before those who wait. A waiter that was woken and came too late four times is next, whoever
-/// else runs. Waiters are woken first come, first served; a task that has spent its [budget](crate::coop) comes at its next turn. A future of
-/// `lock_async` that was polled must be polled on or dropped: it may be its turn.
+/// Whoever runs may take a free lock before those who wait. A waiter that was woken and came too late four times is
+/// next, whoever else runs. Waiters are woken first come, first served; a task that has spent its [budget](crate::coop)
+/// comes at its next turn. A future of `lock_async` that was polled must be polled on or dropped: it may be its turn.
 ///
-/// A `lock` that finds the lock free spends no budget, since to give way there would be to do so with other locks held: a loop that only locks keeps
-/// its worker, as one that computes does. [`coop::consume_budget`](crate::coop::consume_budget)`().wait()` in it gives way.
+/// A `lock` that finds the lock free spends no budget, since to give way there would be to do so with other locks held:
+/// a loop that only locks keeps its worker, as one that computes does.
+/// [`coop::consume_budget`](crate::coop::consume_budget)`().wait()` in it gives way.
 ///
 /// # Deadlock
 ///
@@ -72,7 +75,8 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through `&mut` of the mutex, or by the guard's holder, of whom there is one at a time (M1).
+// SAFETY: the value is reached through `&mut` of the mutex, or by the guard's holder, of whom there is one at a time
+// (M1).
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above; who gets the lock on another thread gets the value as if it was sent there.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
@@ -109,8 +113,9 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// With the guard, if the mutex is poisoned.
     /// # Panics
-    /// In a task, whether or not the lock is free: use [`lock_async`](Self::lock_async) or [`try_lock`](Self::try_lock). On a
-    /// user-level thread that panics, if the lock does not become free soon; see [`Wait::wait`](crate::Wait::wait).
+    /// In a task, whether or not the lock is free: use [`lock_async`](Self::lock_async) or
+    /// [`try_lock`](Self::try_lock). On a user-level thread that panics, if the lock does not become free soon; see
+    /// [`Wait::wait`](crate::Wait::wait).
     #[track_caller]
     #[inline]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {

@@ -1,7 +1,7 @@
 //! Whether a holder of a lock has panicked.
 //!
-//! Exact for user-level threads although `panicking` counts for their OS thread: a thread can't be suspended while it panics, so
-//! between the start of a panic and the end of the unwinding no other thread or task runs there.
+//! Exact for user-level threads although `panicking` counts for their OS thread: a thread can't be suspended while it
+//! panics, so between the start of a panic and the end of the unwinding no other thread or task runs there.
 
 use std::sync::{LockResult, PoisonError};
 use std::thread::panicking;
@@ -14,7 +14,8 @@ pub(super) struct Poison {
     failed: AtomicBool,
 }
 
-/// What a guard notes when it is made: whether its thread panicked already, as in a destructor. Such a guard does not poison.
+/// What a guard notes when it is made: whether its thread panicked already, as in a destructor. Such a guard does not
+/// poison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Before {
     was_panicking: bool,

@@ -9,8 +9,9 @@
 //! | `RESERVED` | one waiter was passed too often: nobody else takes the lock | in its section | by its taking, or its leaving |
 //! | the rest | how many share it, in steps of `READER` | by taking it | by its release |
 //!
-//! The list is guarded by a short lock; what runs under it is a *section*, and calls no user code. Only told waiters and sections
-//! are needed where somebody waits: otherwise taking is one compare-exchange and releasing one subtraction.
+//! The list is guarded by a short lock; what runs under it is a *section*, and calls no user code. Only told waiters
+//! and sections are needed where somebody waits: otherwise taking is one compare-exchange and releasing one
+//! subtraction.
 //!
 //! # The protocol
 //!
@@ -20,25 +21,26 @@
 //! 2. (M b) attempts to take the lock; if that succeeds it leaves the list, and settles;
 //! 3. else enters the list: at the back, or at the front if it was told and came too late.
 //!
-//! Whoever releases the lock, or goes on as a reader: (M c) subtracts its part. If the lock may have become free and `QUEUED` was set, it enters a section
-//! and *settles*: if the lock is free for the first in the list, and nobody who was told is yet to come (there is one *token*,
-//! see `sync::waiters`), it tells the first. The lock is not handed over: whoever runs may take it meanwhile. A reader that takes
-//! it settles too, and so tells the next reader.
+//! Whoever releases the lock, or goes on as a reader: (M c) subtracts its part. If the lock may have become free and
+//! `QUEUED` was set, it enters a section and *settles*: if the lock is free for the first in the list, and nobody who
+//! was told is yet to come (there is one *token*, see `sync::waiters`), it tells the first. The lock is not handed
+//! over: whoever runs may take it meanwhile. A reader that takes it settles too, and so tells the next reader.
 //!
 //! # Theorem M
 //!
-//! **M1, mutual exclusion.** While one holds the lock alone nobody else holds it. All changes of holders are read-modify-writes of
-//! one word, and `taken` allows no other. (M d) The release is Release and the taking Acquire, so who holds it sees what those
-//! before did.
+//! **M1, mutual exclusion.** While one holds the lock alone nobody else holds it. All changes of holders are
+//! read-modify-writes of one word, and `taken` allows no other. (M d) The release is Release and the taking Acquire, so
+//! who holds it sees what those before did.
 //!
-//! **M2, no lost wake-up.** Whenever no section runs and the first in the list could have the lock, a told waiter is yet to come, or
-//! a releaser that saw `QUEUED` is yet to enter its section. Proof. What makes the lock free for the first is a release, a change
-//! of who is first, or the end of a reservation. The last two happen in sections that settle, but for step 3: there (b) has just
-//! failed for the one that becomes the first, because the lock is held, or because it is reserved, and then who reserved it is the
-//! first already or told: it was put in front, and only who was told is put in front. For a release: the waiter's (a) and
-//! the release (c) are read-modify-writes of one word. If (c) comes first, (b), which is later than (a), sees it and succeeds.
-//! If (a) comes first, (c) sees `QUEUED`, which stays until a section finds the list empty; the releaser's section comes after
-//! the waiter's and finds it in the list. The losing interleaving, if (b) came before (a):
+//! **M2, no lost wake-up.** Whenever no section runs and the first in the list could have the lock, a told waiter is
+//! yet to come, or a releaser that saw `QUEUED` is yet to enter its section. Proof. What makes the lock free for the
+//! first is a release, a change of who is first, or the end of a reservation. The last two happen in sections that
+//! settle, but for step 3: there (b) has just failed for the one that becomes the first, because the lock is held, or
+//! because it is reserved, and then who reserved it is the first already or told: it was put in front, and only who was
+//! told is put in front. For a release: the waiter's (a) and the release (c) are read-modify-writes of one word. If (c)
+//! comes first, (b), which is later than (a), sees it and succeeds. If (a) comes first, (c) sees `QUEUED`, which stays
+//! until a section finds the list empty; the releaser's section comes after the waiter's and finds it in the list. The
+//! losing interleaving, if (b) came before (a):
 //!
 //! ```text
 //! waiter                          holder
@@ -49,16 +51,18 @@
 //!
 //! A told waiter that is dropped settles, so the next is told (`Drop` of `Locking`).
 //!
-//! **M3, bounded passing.** A waiter that was told and came too late [`VAIN_MAX`] times reserves the lock: it is the first, and
-//! nobody else takes the lock until it did or gave up. So a waiter is passed by whoever runs during four wake-ups, and by those
-//! who came before it. Readers do not pass anybody who waits. No convoy: as long as waiters get the lock at all within that, a
-//! running thread takes a free lock at once, and the lock is never kept for somebody who sleeps.
+//! **M3, bounded passing.** A waiter that was told and came too late [`VAIN_MAX`] times reserves the lock: it is the
+//! first, and nobody else takes the lock until it did or gave up. So a waiter is passed by whoever runs during four
+//! wake-ups, and by those who came before it. Readers do not pass anybody who waits. No convoy: as long as waiters get
+//! the lock at all within that, a running thread takes a free lock at once, and the lock is never kept for somebody who
+//! sleeps.
 //!
 //! # Rejected
 //!
-//! - *Handing the lock over at each release*: every release then costs a switch, and all that runs queues up (a convoy).
-//! - *A limit in time* (parking_lot's 0.5 ms): a clock in the release, and another bound on each machine. Four wake-ups are
-//!   counted by the waiter itself and can be model-checked.
+//! - *Handing the lock over at each release*: every release then costs a switch, and all that runs queues up (a
+//!   convoy).
+//! - *A limit in time* (parking_lot's 0.5 ms): a clock in the release, and another bound on each machine. Four wake-ups
+//!   are counted by the waiter itself and can be model-checked.
 //! - *Spinning before waiting*: the holder may be a suspended thread of this very worker.
 
 use std::future::Future;
@@ -237,7 +241,8 @@ impl RawLock {
             } else {
                 Access::Exclusive
             };
-            // Ordering: Relaxed; not older than the caller's own release. Somebody who holds it now will see `QUEUED` (M2).
+            // Ordering: Relaxed; not older than the caller's own release. Somebody who holds it now will see `QUEUED`
+            // (M2).
             if is_free(self.word.load(Ordering::Relaxed), access) {
                 // SAFETY: the caller's.
                 told = unsafe { waiters.notify_first() };

@@ -1,23 +1,27 @@
 //! A channel that holds nothing: a sender waits until its message is received, as with bound 0 in std.
 //!
-//! Everything is under one short lock. Who must wait leaves an entry in a list, with a number that grows, so that it finds it again by
-//! bisection:
+//! Everything is under one short lock. Who must wait leaves an entry in a list, with a number that grows, so that it
+//! finds it again by bisection:
 //!
 //! | list | an entry has | it is gone, or changed, when |
 //! |---|---|---|
 //! | `offers`: senders | the message | a receiver has taken it |
 //! | `seats`: receivers | nothing yet | a sender has put a message there |
 //!
-//! A third list, `returned`, has messages that were put on a seat whose receiver gave up. They are taken before the offers.
+//! A third list, `returned`, has messages that were put on a seat whose receiver gave up. They are taken before the
+//! offers.
 //!
-//! - (a) Not both lists have somebody who waits: who comes looks at the other list first, in the section in which it enters its own.
+//! - (a) Not both lists have somebody who waits: who comes looks at the other list first, in the section in which it
+//!   enters its own.
 //! - (b) Each change of another's entry takes the waker out of it, and calls it after the section. So who was
 //!   served is woken, and who waits has a waker there.
-//! - (c) No message is lost: one that was put on the seat of a receiver that gives up goes to the next free seat, or to the
-//!   returned ones: its sender has been told that it was received, and its receiver has not gone.
-//! - (d) Returned messages come in the order in which they were put on a seat for the first time, however their receivers give
-//!   up, and before all offers: a message is put on a seat while there is no offer (a), so each offer was made later.
-//! - (e) Seats with a message come before those without: the first free one is served, and who comes sits down at the end.
+//! - (c) No message is lost: one that was put on the seat of a receiver that gives up goes to the next free seat, or to
+//!   the returned ones: its sender has been told that it was received, and its receiver has not gone.
+//! - (d) Returned messages come in the order in which they were put on a seat for the first time, however their
+//!   receivers give up, and before all offers: a message is put on a seat while there is no offer (a), so each offer
+//!   was made later.
+//! - (e) Seats with a message come before those without: the first free one is served, and who comes sits down at the
+//!   end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -122,8 +126,8 @@ fn find<T>(list: &VecDeque<Entry<T>>, number: u64) -> Option<usize> {
     list.binary_search_by_key(&number, |entry| entry.number).ok()
 }
 
-/// Takes the first waker behind the entry `seen`, which becomes the last one that was looked at. A list in which nobody leaves a
-/// waker any more is so emptied in one pass, whoever leaves it meanwhile.
+/// Takes the first waker behind the entry `seen`, which becomes the last one that was looked at. A list in which nobody
+/// leaves a waker any more is so emptied in one pass, whoever leaves it meanwhile.
 fn next_waker<T>(list: &mut VecDeque<Entry<T>>, seen: &mut u64) -> Option<Waker> {
     let from = list.partition_point(|entry| entry.number <= *seen);
     list.range_mut(from..).find_map(|entry| {

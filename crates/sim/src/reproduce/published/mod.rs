@@ -1,8 +1,8 @@
 //! The published figures, as data, and what is asked of a simulation of each.
 //!
-//! Every figure is somebody else's measurement on a real machine under Linux. It is stored as it was published, with its
-//! source, and compared as ratios or percentages only: the order of cases, the place where a curve turns, the sign of a
-//! difference. Rows have letters because that is how the report, the plots and the documentation call them.
+//! Every figure is somebody else's measurement on a real machine under Linux. It is stored as it was published, with
+//! its source, and compared as ratios or percentages only: the order of cases, the place where a curve turns, the sign
+//! of a difference. Rows have letters because that is how the report, the plots and the documentation call them.
 //!
 //! Message-Ids resolve at `https://lore.kernel.org/lkml/<id>/`; commits are those of Linux mainline.
 

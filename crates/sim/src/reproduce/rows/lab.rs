@@ -1,4 +1,5 @@
-//! Runs for the rows: one machine, one workload, several configurations; those of one configuration side by side on all CPUs, a seed each.
+//! Runs for the rows: one machine, one workload, several configurations; those of one configuration side by side on all
+//! CPUs, a seed each.
 
 use std::fmt;
 use std::panic::resume_unwind;
@@ -141,8 +142,8 @@ impl Bench<'_> {
         runs.into_iter().map(|(_, run)| run).collect()
     }
 
-    /// The same run is simulated twice, to the end of its first quarter and to its end; the same seed makes the shorter one
-    /// the beginning of the longer.
+    /// The same run is simulated twice, to the end of its first quarter and to its end; the same seed makes the shorter
+    /// one the beginning of the longer.
     fn run_once<W: Workload + Clone>(&self, workload: &W, config: &str, seed: u64) -> Result<Steady, LabError> {
         let until = match self.lab.effort {
             Effort::Full => Nanos::from_millis(self.millis),

@@ -1,8 +1,8 @@
 //! How each row's curves are simulated.
 //!
-//! One function a row: it names machine, workload, model and the configurations that stand for the published cases, runs
-//! them with a fixed seed, and returns curves in the figure's unit. What a configuration stands for is a judgement, and is
-//! said in the row's conditions.
+//! One function a row: it names machine, workload, model and the configurations that stand for the published cases,
+//! runs them with a fixed seed, and returns curves in the figure's unit. What a configuration stands for is a
+//! judgement, and is said in the row's conditions.
 
 mod caches;
 mod idle;

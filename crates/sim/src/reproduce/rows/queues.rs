@@ -31,7 +31,8 @@ pub(super) fn gains(name: &str, pairs: &[[Steady; 2]]) -> Curve {
     )
 }
 
-/// With up to so many groups of hackbench a run is one of several kinds, by how soon it leaves the contention that it begins in.
+/// With up to so many groups of hackbench a run is one of several kinds, by how soon it leaves the contention that it
+/// begins in.
 const FEW_GROUPS: u32 = 4;
 
 /// The same bench, for few groups.

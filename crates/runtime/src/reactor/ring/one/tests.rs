@@ -29,7 +29,8 @@ fn lose(ring: &Ring) -> u64 {
     lost
 }
 
-/// The kernel has put a read back when it is asked to cancel, and finds nothing; then it waits again. Here it comes to the kernel only then.
+/// The kernel has put a read back when it is asked to cancel, and finds nothing; then it waits again. Here it comes to
+/// the kernel only then.
 #[test]
 fn what_was_not_found_when_its_future_went_is_cancelled_again() {
     let Ok(ring) = Ring::probed() else {
@@ -129,8 +130,8 @@ impl Looks {
 
     fn waker(self) -> Waker {
         let data = Arc::into_raw(Arc::new(self));
-        // SAFETY: the functions of the table take the pointer for that of an `Arc` of this, one reference a waker, as it is. It may go from
-        // thread to thread.
+        // SAFETY: the functions of the table take the pointer for that of an `Arc` of this, one reference a waker, as
+        // it is. It may go from thread to thread.
         unsafe { Waker::from_raw(RawWaker::new(data.cast(), &TABLE)) }
     }
 }

@@ -121,7 +121,8 @@ fn who_gets_up_for_a_timer_does_not_look_before() {
 /// When the timer of worker 0 expires, for which it gets up.
 const OWN: u64 = 6_000;
 
-/// Worker 0 is the sentinel and its interval has ended; worker 1 gets up by itself then, if at all. Whether worker 0 gives the duty back, and what it promises.
+/// Worker 0 is the sentinel and its interval has ended; worker 1 gets up by itself then, if at all. Whether worker 0
+/// gives the duty back, and what it promises.
 fn left(first: Option<u64>, is_awake: bool, look: Look) -> (bool, Option<u64>) {
     let sleepers = all_idle(2);
     assert!(sleepers.take_duty(0));

@@ -1,8 +1,8 @@
 //! Every sequence of a few operations on a small channel, with futures that are polled by hand.
 //!
 //! After each operation Theorem C must hold as seen from outside: if a receiver waits that was not woken although there
-//! is a message, another receiver was woken and has not been polled since; senders and places alike. And of a channel at its
-//! end everybody who waits was told.
+//! is a message, another receiver was woken and has not been polled since; senders and places alike. And of a channel
+//! at its end everybody who waits was told.
 
 use std::task::Poll;
 

@@ -93,7 +93,8 @@ fn a_forgotten_send_delays_by_one_large_batch() {
     assert_eq!((forgotten.wakes(), other.wakes()), (1, 1));
 }
 
-/// Whoever comes to take what it was told of starts the count again: a token that is kept is not taken for a forgotten one.
+/// Whoever comes to take what it was told of starts the count again: a token that is kept is not taken for a forgotten
+/// one.
 #[test]
 fn a_receive_that_is_punctual_is_counted_on() {
     let (sender, receiver) = bounded(1000);

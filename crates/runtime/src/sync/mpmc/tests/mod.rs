@@ -279,7 +279,8 @@ fn a_batch_that_is_waited_for_takes_memory_when_it_comes() {
     assert!(got.capacity() < 64);
 }
 
-/// A message comes between the look at how many are inside and the attempt: nothing of that is seen from outside but in the outcome.
+/// A message comes between the look at how many are inside and the attempt: nothing of that is seen from outside but in
+/// the outcome.
 #[test]
 fn a_batch_without_room_is_not_waited_for() {
     let mut state = State::new(usize::MAX);

@@ -33,7 +33,8 @@ fn a_stream_whose_waker_panics_delays_nobody() {
     }
 }
 
-/// Who receives tells the next receiver and a sender, both of whose wakers panic: the first panic is the one that is seen.
+/// Who receives tells the next receiver and a sender, both of whose wakers panic: the first panic is the one that is
+/// seen.
 #[test]
 fn two_wakers_of_one_section_may_panic() {
     let (sender, receiver) = bounded(2);
@@ -92,7 +93,8 @@ fn the_last_receiver_drops_every_message_though_some_panic() {
     assert_eq!((Arc::strong_count(&probe), sender.len()), (1, 0));
 }
 
-/// The waker of a stream drops the stream, before the next who waits was told: that is left to the drop, and its waker panics.
+/// The waker of a stream drops the stream, before the next who waits was told: that is left to the drop, and its waker
+/// panics.
 #[test]
 fn a_receiver_counts_no_more_though_a_waker_panics() {
     struct Drops(Mutex<Option<Receiver<u32>>>);
@@ -121,7 +123,8 @@ fn a_receiver_counts_no_more_though_a_waker_panics() {
     assert!(sender.is_closed(), "the last one is gone");
 }
 
-/// A sender that waits for room, and one that waits for the end, both with wakers that panic: a third is told all the same.
+/// A sender that waits for room, and one that waits for the end, both with wakers that panic: a third is told all the
+/// same.
 #[test]
 fn who_waits_for_the_end_is_told_though_wakers_panic() {
     let (sender, receiver) = bounded(1);

@@ -77,7 +77,8 @@ fn a_reservation_that_is_dropped_hands_its_turn_on() {
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
 }
 
-/// Of those who got a permit and do nothing none stands in the way of the rest for longer than it takes the others to end theirs.
+/// Of those who got a permit and do nothing none stands in the way of the rest for longer than it takes the others to
+/// end theirs.
 #[test]
 fn a_forgotten_reservation_delays_until_the_channel_is_empty_at_most() {
     let (sender, _receiver) = bounded::<()>(2);
@@ -215,7 +216,8 @@ fn an_owned_permit_keeps_the_channel_open_and_gives_its_sender_back() {
     assert_eq!(receiver.sender_count(), 0);
 }
 
-/// A message is inside, so that two places come free and one waiter is told: its poll takes one, and tells the other waiter.
+/// A message is inside, so that two places come free and one waiter is told: its poll takes one, and tells the other
+/// waiter.
 #[test]
 fn a_waker_that_panics_loses_no_place() {
     let (sender, _receiver) = bounded(3);

@@ -55,7 +55,8 @@ impl Ours {
 /// What is like a user-level thread in that it neither obeys aborts nor enters the registry.
 struct Unregistered(Scripted);
 
-// SAFETY: `poll` and `end` catch what unwinds, and `end` writes `place`, last of all. Nobody asks for the waker that it does not keep.
+// SAFETY: `poll` and `end` catch what unwinds, and `end` writes `place`, last of all. Nobody asks for the waker that it
+// does not keep.
 unsafe impl Body for Unregistered {
     type Output = Output;
     const FLAGS: u8 = THREAD;

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What is done to a task, by the test or by anything that belongs to the task. An act whose object is not there does nothing.
+/// What is done to a task, by the test or by anything that belongs to the task. An act whose object is not there does
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     /// Makes one more waker: in a poll from the one that was lent, else from another.

@@ -166,7 +166,8 @@ impl TaskCell for Theirs {
     }
 }
 
-/// The future as async-task gets it: nothing of it unwinds (D5), and it is registered by its first poll that is pending.
+/// The future as async-task gets it: nothing of it unwinds (D5), and it is registered by its first poll that is
+/// pending.
 struct Body {
     future: Option<Scripted>,
     is_registered: bool,

@@ -97,7 +97,8 @@ fn out_of_address_space_is_an_error() {
     }
 }
 
-/// Mappings of a page each, no two neighbours of which have the same protection, until the system refuses one. The last of them.
+/// Mappings of a page each, no two neighbours of which have the same protection, until the system refuses one. The last
+/// of them.
 fn use_up_mappings() -> *mut libc::c_void {
     let map = |protection| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

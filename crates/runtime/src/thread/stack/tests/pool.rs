@@ -148,8 +148,8 @@ fn every_order_of_steps_keeps_the_counts() {
     }
 }
 
-/// Two workers of two LLCs keep stacks and credit, and others do without: whatever the order, who has a reservation finds a stack,
-/// none is given out twice, and all end up on the shelves.
+/// Two workers of two LLCs keep stacks and credit, and others do without: whatever the order, who has a reservation
+/// finds a stack, none is given out twice, and all end up on the shelves.
 #[test]
 fn what_workers_keep_is_on_the_account() {
     for seed in 0..200 {
@@ -213,7 +213,8 @@ fn a_worker_gets_the_stack_that_it_used_last() {
     kept.give_back(large);
 }
 
-/// A worker on which more threads end than it spawned keeps neither more stacks than it may nor more credit, and loses none.
+/// A worker on which more threads end than it spawned keeps neither more stacks than it may nor more credit, and loses
+/// none.
 #[test]
 fn a_worker_keeps_no_more_than_it_may() {
     let stacks = Stacks::new(1);
