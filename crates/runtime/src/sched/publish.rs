@@ -29,6 +29,18 @@ pub(crate) fn to_group(
     announce(sleepers, group, prefer, pays)
 }
 
+/// Pushes by calling `push` into the queue of a group of which a member was claimed before: (a), (A). That one is owed
+/// a token. It may have got up by itself meanwhile, and go to other work; so the pusher looks, after this, whether
+/// somebody watches (O).
+pub(crate) fn to_claimed(push: impl FnOnce()) {
+    // (W1 a), and the last touch of the task (W3).
+    push();
+    stress::delay();
+    // Ordering: SeqCst; (W1 A) publish before the look for a sentinel, against one that has resigned before it looks at
+    // the queues (`is_unwatched`).
+    fence(Ordering::SeqCst);
+}
+
 /// Takes an item from the queue of a group that the caller is no member of, and hands up to `max` further ones to
 /// `sink`.
 ///

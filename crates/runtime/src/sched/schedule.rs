@@ -355,7 +355,7 @@ impl Shared {
                     Some(seat) => {
                         count(by, |counters| counters.wakes_found.add(1));
                         self.note_move(&runnable, seat, by);
-                        self.push_group(runnable, seat.group, by);
+                        publish::to_claimed(|| self.push_group(runnable, seat.group, by));
                         self.wake_claimed(seat, by);
                         // The claimed worker may have been on its way to other work: its token is then no promise.
                         self.keep_watch(llc, by);

@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::thread::panicking;
 use std::time::Duration;
@@ -10,8 +10,7 @@ use std::time::Duration;
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
 use super::Wait as _;
-use super::suspend::Frame;
-use super::wait::suspends;
+use super::wait::{suspends, wait_in_place};
 use crate::reactor::poll_as_thread;
 
 /// A stream with std's [`Read`] and [`Write`], each call of which waits as [`.wait()`](super::Wait::wait) does: on a
@@ -58,9 +57,10 @@ use crate::reactor::poll_as_thread;
 ///
 /// # Unwinding
 /// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or
-/// writes then is waited for in place for about a second, whatever its limit, as by [`.wait()`](super::Wait::wait), and
-/// fails else, where that would end the process: a [`BufWriter`](std::io::BufWriter), which writes what it has when it
-/// is dropped, gives that up where there is no room for so long, and its worker is blocked. Flush before.
+/// writes then is waited for in place for as long as its limit says, without one for about a second, and fails then,
+/// where [`.wait()`](super::Wait::wait) would end the process: a [`BufWriter`](std::io::BufWriter), which writes what
+/// it has when it is dropped, gives that up where there is no room for so long, and its worker is blocked. Flush
+/// before.
 ///
 /// # Panics
 /// Each call as [`Wait::wait`](super::Wait::wait), but for what is said above: in a task, above all.
@@ -219,10 +219,8 @@ fn wait<T>(
             operation(cx)
         }
     });
-    if panicking() && !is_ordinary {
-        return wait_in_place(operation);
-    }
     match limit {
+        None if panicking() && !is_ordinary => fail_in_place(operation),
         None => operation.wait(),
         Some(limit) => match operation.wait_timeout(limit) {
             Ok(result) => result,
@@ -233,15 +231,9 @@ fn wait<T>(
 
 /// The same where the thread can't be suspended: for about a second, and then it fails. std's own destructors write,
 /// and ignore an error, where a panic would end the process.
-fn wait_in_place<T>(operation: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let waited = Frame::with(|frame| {
-        let frame = frame.expect("who would be suspended is a user-level thread");
-        frame.wait_in_place(pin!(operation))
-    });
-    match waited {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => Err(io::Error::other(
-            "a user-level thread can't wait for long while it is unwound",
-        )),
-    }
+fn fail_in_place<T>(operation: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    wait_in_place(operation, None).unwrap_or_else(|| {
+        let message = "a user-level thread can't wait for long while it is unwound";
+        Err(io::Error::other(message))
+    })
 }

@@ -196,13 +196,17 @@ pub fn yield_now() {
 
 /// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with
 /// [`std::thread::sleep`]; but where a test has [paused](time::pause) the clock of the current runtime it goes by that,
-/// too.
+/// too. A user-level thread that panics blocks its worker.
 ///
 /// # Panics
-/// As [`Wait::wait`], and on a user-level thread as [`time::sleep`].
+/// As [`Wait::wait_timeout`], and on a user-level thread as [`time::sleep`].
 #[track_caller]
 pub fn sleep(duration: Duration) {
-    if suspends() || stands_here() {
+    let suspends = suspends();
+    if suspends && panicking() {
+        return std::thread::sleep(duration);
+    }
+    if suspends || stands_here() {
         return wait_on(time::sleep(duration), Reason::SLEEP);
     }
     refuse_on_workers();

@@ -119,7 +119,8 @@ pub fn park() {
 /// [paused](crate::time::pause) the clock.
 ///
 /// # Panics
-/// As [`park`], and on a user-level thread as [`time::sleep`](crate::time::sleep).
+/// As [`Wait::wait_timeout`](super::Wait::wait_timeout), and on a user-level thread as
+/// [`time::sleep`](crate::time::sleep).
 #[track_caller]
 pub fn park_timeout(limit: Duration) {
     let thread = current();

@@ -8,6 +8,7 @@ use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Instant;
 
 use corosensei::Yielder;
 
@@ -19,6 +20,7 @@ use crate::coop;
 use crate::primitives::relax;
 use crate::sched::context::Context;
 use crate::sync::lock;
+use crate::sys::clock;
 use crate::task::Meta;
 use crate::task::join::Cancelled;
 
@@ -101,8 +103,8 @@ pub(super) struct Frame {
     meta: NonNull<Meta>,
 }
 
-/// How often a thread that can't give way looks whether it need wait no more: nearly each time after a nap of 800 us
-/// (`relax`).
+/// How often a thread that can't give way looks whether it need wait no more, where it waits without a limit: nearly
+/// each time after a nap of 800 us (`relax`).
 const STEPS_MAX: u32 = 1_250;
 
 thread_local! {
@@ -206,7 +208,7 @@ impl Frame {
             let mut turns = self.turns.get();
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
             if polled.is_pending() && std::thread::panicking() {
-                polled = self.wait_in_place(future.as_mut());
+                polled = self.wait_in_place(future.as_mut(), None);
             }
             while polled.is_pending() {
                 if turns != self.turns.get() {
@@ -245,20 +247,25 @@ impl Frame {
         }
     }
 
-    /// Waits for `future` for about a second on a thread that can't give way, as it panics: its worker is blocked. What
-    /// a destructor waits for often comes from elsewhere and soon, as a lock that is held for a moment, and else the
-    /// process would end. Nor is it refused for lack of budget.
+    /// Waits for `future` until then, by default for about a second, on a thread that can't give way, as it panics: its
+    /// worker is blocked. What a destructor waits for often comes from elsewhere and soon, as a lock that is held for a
+    /// moment, and else the process would end. Nor is it refused for lack of budget.
     #[cold]
     #[inline(never)]
-    pub(super) fn wait_in_place<F: Future>(&self, mut future: Pin<&mut F>) -> Poll<F::Output> {
-        for step in 0..STEPS_MAX {
+    pub(super) fn wait_in_place<F: Future>(&self, mut future: Pin<&mut F>, until: Option<Instant>) -> Poll<F::Output> {
+        let mut step = 0_u32;
+        loop {
             let polled = coop::without_limit(|| future.as_mut().poll(&mut TaskContext::from_waker(self.waker())));
-            if polled.is_ready() {
+            let is_over = || match until {
+                Some(until) => clock::now() >= until,
+                None => step >= STEPS_MAX,
+            };
+            if polled.is_ready() || is_over() {
                 return polled;
             }
             relax(step);
+            step = step.saturating_add(1);
         }
-        Poll::Pending
     }
 
     /// Lets others run until the thread has its turn again.

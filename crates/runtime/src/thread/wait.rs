@@ -1,8 +1,10 @@
 //! Waiting for a future in code that is no future.
 
 use std::future::{Future, IntoFuture};
+use std::pin::pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::thread::panicking;
+use std::time::{Duration, Instant};
 
 use super::note::Reason;
 use super::suspend::{Frame, Pause};
@@ -61,7 +63,9 @@ pub trait Wait: IntoFuture {
     /// [`Elapsed`] if the time has passed first.
     ///
     /// # Panics
-    /// As [`wait`](Self::wait). On a user-level thread also as [`time::sleep`](crate::time::sleep).
+    /// As [`wait`](Self::wait), but for what is said of a thread that panics: there it blocks the worker for up to
+    /// `limit`, by the time that really passes, and then says so. On a user-level thread also as
+    /// [`time::sleep`](crate::time::sleep).
     #[track_caller]
     fn wait_timeout(self, limit: Duration) -> Result<Self::Output, Elapsed>
     where
@@ -90,6 +94,9 @@ pub(super) fn wait_on<F: Future>(future: F, reason: Reason) -> F::Output {
 #[track_caller]
 pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Reason) -> Result<F::Output, Elapsed> {
     if suspends() {
+        if panicking() {
+            return wait_in_place(future, Some(clock::after(limit))).ok_or_else(Elapsed::new);
+        }
         return wait_on(timeout(limit, future), reason);
     }
     refuse_on_workers();
@@ -97,6 +104,25 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
         return wait_by_the_clock(timeout(limit, future));
     }
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
+}
+
+/// Waits for `future` on a user-level thread that can't be suspended, as it panics: by the time that really passes,
+/// since who has paused the clock waits for this worker.
+#[cold]
+pub(super) fn wait_in_place<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {
+    // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).
+    let waited;
+    {
+        let future = pin!(future);
+        waited = Frame::with(|frame| {
+            let frame = frame.expect("who would be suspended is a user-level thread");
+            frame.wait_in_place(future, until)
+        });
+    }
+    match waited {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }
 
 /// The same on an ordinary thread, where a test has paused the clock. Its time is over when the runtime stops, which

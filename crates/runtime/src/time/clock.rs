@@ -27,11 +27,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
 use crate::current;
-use crate::primitives::{AtomicU64, AtomicUsize, Ordering, StaticUsize, fence};
+use crate::primitives::{AtomicUsize, Ordering, StaticUsize, fence};
 use crate::runtime::{self, Handle};
 use crate::sched::{Shared, publish};
 use crate::sys::clock;
 use crate::task::yield_now;
+use crate::time::dial::Dial;
 use crate::time::presence::pauses;
 
 /// Clocks that were ever paused in this process.
@@ -63,11 +64,8 @@ pub(super) enum Holder {
 /// The clock of one runtime.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// The time at which it stands, by `clock::nanos`; zero: it goes. Set to zero, and then `ahead` before it, under
-    /// the lock of `turn`.
-    stands_at: AtomicU64,
-    /// What is to be added to the system's clock while it goes, modulo 2^64: who was paused for long may be behind.
-    ahead: AtomicU64,
+    /// Stopped and started under the lock of `turn`.
+    dial: Dial,
     /// Closures and threads that are at work.
     at_work: AtomicUsize,
     /// How often it was paused.
@@ -79,8 +77,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new(paused: bool) -> Self {
         let clock = Self {
-            stands_at: AtomicU64::new(0),
-            ahead: AtomicU64::new(0),
+            dial: Dial::new(),
             at_work: AtomicUsize::new(0),
             pauses: AtomicUsize::new(0),
             // The worker begins: it has yet to find that there is nothing to do.
@@ -93,37 +90,32 @@ impl Clock {
         clock
     }
 
-    /// What this clock shows when the system's shows `now`.
+    /// What this clock shows when the system's shows `now`, or, if it was paused since that was read, a time before.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        if any_paused() { self.shows(now) } else { now }
+        if any_paused() { self.dial_at(now) } else { now }
     }
 
     /// What it shows.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        if any_paused() {
-            self.shows(clock::nanos())
-        } else {
-            clock::nanos()
-        }
+        if any_paused() { self.dial_now() } else { clock::nanos() }
     }
 
     #[cold]
-    fn shows(&self, now: u64) -> u64 {
-        // Ordering: Acquire; pairs with the release of `resume`: who sees that it goes sees how far ahead it is.
-        match self.stands_at.load(Ordering::Acquire) {
-            // Ordering: Relaxed; as was just said, or the clock was advanced since.
-            0 => now.wrapping_add(self.ahead.load(Ordering::Relaxed)),
-            time => time,
-        }
+    fn dial_at(&self, now: u64) -> u64 {
+        self.dial.at(now)
+    }
+
+    #[cold]
+    fn dial_now(&self) -> u64 {
+        self.dial.now(clock::nanos)
     }
 
     /// Whether it stands.
     #[inline]
     pub(crate) fn is_paused(&self) -> bool {
-        // Ordering: Relaxed; one word tells.
-        any_paused() && self.stands_at.load(Ordering::Relaxed) != 0
+        any_paused() && self.dial.stands()
     }
 
     /// Stops it; the turn is `holder`'s. `before` is called when the pause has its number, before it begins. False if
@@ -140,10 +132,12 @@ impl Clock {
         (turn.holder, turn.lent) = (holder, false);
         drop(turn);
         before();
-        let time = self.now().max(1);
-        // Ordering: Relaxed; while it stands one word tells.
-        self.stands_at.store(time, Ordering::Relaxed);
-        true
+        let _turn = self.lock();
+        let goes = !self.dial.stands();
+        if goes {
+            self.dial.stop(clock::nanos);
+        }
+        goes
     }
 
     /// Lets it go on from where it stands. False if it went already.
@@ -155,43 +149,17 @@ impl Clock {
             return false;
         }
         let _turn = self.lock();
-        // Ordering: Relaxed; checked below.
-        let mut time = self.stands_at.load(Ordering::Relaxed);
-        while time != 0 {
-            // Ordering: Relaxed; told by what follows.
-            self.ahead.store(time.wrapping_sub(clock::nanos()), Ordering::Relaxed);
-            // Ordering: Release; pairs with the acquire of `shows`. Relaxed if it was moved: once more.
-            let went = self
-                .stands_at
-                .compare_exchange(time, 0, Ordering::Release, Ordering::Relaxed);
-            match went {
-                Ok(_) => return true,
-                Err(moved) => time = moved,
-            }
-        }
-        false
+        self.dial.start(clock::nanos)
     }
 
     fn advance(&self, by: u64) {
         // At the last time whatever is set has come. Never to `u64::MAX`, at which no timer at all would look like one
         // that has come.
         let later = |time| clock::later_nanos(time, by);
-        if !self.moves_while_it_stands(later) {
+        if !self.dial.move_while_it_stands(later) {
             // Its runtime has stopped.
-            let now = clock::nanos();
-            let further = |ahead: u64| Some(later(now.wrapping_add(ahead)).wrapping_sub(now));
-            // Ordering: Relaxed; see `shows`.
-            let _before = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, further);
+            self.dial.move_while_it_goes(clock::nanos(), later);
         }
-    }
-
-    /// Sets it to the time that `to` says, unless it goes. False then.
-    fn moves_while_it_stands(&self, to: impl Fn(u64) -> u64) -> bool {
-        let moved = |time: u64| (time != 0).then(|| to(time));
-        self.stands_at
-            // Ordering: Relaxed; while it stands one word tells.
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved)
-            .is_ok()
     }
 
     /// Its runtime stops, as the flag of `sleepers` says already: nobody would let it jump any more, so it goes, for
@@ -220,7 +188,7 @@ impl Clock {
 
     /// For the same worker: jumps to `first`, if it may. True if so.
     pub(crate) fn jump(&self, first: u64) -> bool {
-        first != u64::MAX && self.may_jump() && self.moves_while_it_stands(|time| time.max(first))
+        first != u64::MAX && self.may_jump() && self.dial.move_while_it_stands(|time| time.max(first))
     }
 
     /// Somebody is at work.

@@ -12,6 +12,7 @@
 
 pub(crate) mod clock;
 pub mod delay_queue;
+mod dial;
 mod entry;
 pub(crate) mod heap;
 mod instant;

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
+use std::time::{Duration, Instant};
 
 use quadrille::task;
+use quadrille::thread::sync::mpsc::RecvTimeoutError;
 use quadrille::thread::{self, Builder};
 use quadrille::{Runtime, TaskGroup, Wait as _};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -168,6 +170,40 @@ fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
         });
         assert_eq!(dropped.get(), 1);
     }
+}
+
+/// What has a limit ends by that, however long it is, as std's does; that it may not suspend the thread is no reason to
+/// end the process.
+#[test]
+fn a_wait_with_a_limit_ends_by_it_while_a_thread_is_unwound() {
+    if !is_child() {
+        let name = "a_wait_with_a_limit_ends_by_it_while_a_thread_is_unwound";
+        return assert_passed(&run_child(module_path!(), name));
+    }
+    // Longer than the second after which a wait without a limit ends the process.
+    const LIMIT: Duration = Duration::from_millis(1300);
+    let (sends, receives) = thread::sync::mpsc::channel::<()>();
+    let mut receives = Some(receives);
+    for by in By::EACH {
+        let (waited, receives) = (Count::default(), receives.take());
+        let waits = waited.clone();
+        let destructor = move || {
+            let begun = Instant::now();
+            match (by, receives) {
+                (By::Abort, _) => thread::sleep(LIMIT),
+                (By::End, _) => thread::park_timeout(LIMIT),
+                (By::Panic, receives) => {
+                    let nothing = receives.unwrap().recv_timeout(LIMIT);
+                    assert_eq!(nothing, Err(RecvTimeoutError::Timeout));
+                }
+            }
+            assert!(begun.elapsed() >= LIMIT, "{by:?}: {:?}", begun.elapsed());
+            waits.add();
+        };
+        by.unwinds(1, destructor, || {});
+        assert_eq!(waited.get(), 1, "{by:?}");
+    }
+    drop(sends);
 }
 
 /// Panics when it is dropped.

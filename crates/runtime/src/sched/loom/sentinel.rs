@@ -135,6 +135,34 @@ fn o_last_searcher_names_a_successor() {
     });
 }
 
+/// A task is queued for a worker that was claimed before, but is up and at other work already. Meanwhile the sentinel
+/// gets up by itself, and goes to work as well; a third worker sleeps. Either the pusher sees that nobody watches, or
+/// the sentinel that was sees that, and the task.
+#[test]
+fn o_who_was_claimed_before_is_no_watch() {
+    let plan = one_group(3);
+    check(3, move || {
+        let machine = Machine::new(&plan, 1);
+        (1..3).for_each(|member| machine.sleepers.idle.announce(seat(member)));
+        assert!(machine.sleepers.take_duty(1));
+        let pusher = machine.clone();
+        let thread = spawn(move || {
+            let item = pusher.arena.item(0);
+            publish::to_claimed(|| {
+                let _how = pusher.group.push(item, false, || 0);
+            });
+            let _found = pusher.sleepers.wake(0);
+            pusher.sleepers.idle.caches.any() && !pusher.sleepers.has_sentinel()
+        });
+        machine.sleepers.resign(1);
+        let _ = machine.sleepers.idle.withdraw(seat(1));
+        let found = machine.sleepers.is_unwatched() && !machine.group.is_empty();
+        let noticed = thread.join().unwrap();
+        assert!(found || noticed, "nobody watches, nobody knows");
+        let _found = machine.search();
+    });
+}
+
 /// A worker that goes to sleep.
 struct Relieved<'a> {
     machine: &'a Machine,

@@ -136,6 +136,7 @@
 //   wait allocates or locks a list anyway.
 
 mod blocking;
+mod iter;
 mod permit;
 mod receiver;
 mod sender;
@@ -156,6 +157,7 @@ pub mod error {
     pub use super::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 }
 
+pub use iter::{IntoIter, Iter, TryIter};
 pub use permit::{OwnedPermit, Permit, Reserve, ReserveOwned};
 pub use receiver::{Receiver, Recv, RecvMany};
 pub use sender::{Send, Sender};

@@ -40,7 +40,9 @@
 //!
 //! Take from [`std::sync`] what does not wait for others: `Arc`, `Once`, `OnceLock`, `LazyLock`, atomics. `Once`,
 //! `OnceLock` and `LazyLock` do wait if another thread is initialising: that blocks the worker, so an initialiser must
-//! neither wait nor take long. One that waits belongs into [`sync::OnceCell`](crate::sync::OnceCell).
+//! neither wait nor take long. One that waits belongs into [`sync::OnceCell`](crate::sync::OnceCell); and who waits for
+//! one to be set ([`OnceLock::wait`](std::sync::OnceLock::wait)), perhaps by a thread of the same worker, waits by
+//! [`OnceCell::wait_blocking`](crate::sync::OnceCell::wait_blocking).
 //!
 //! [`quadrille::sync`](crate::sync) has the locks and channels of asynchronous code, without poisoning.
 
