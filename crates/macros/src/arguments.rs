@@ -6,7 +6,8 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, ExprPath, Ident, Lit, LitInt, LitStr, Path, Result, Token};
 
 /// What is listed when an argument isn't known.
-const KNOWN: &str = "`worker_threads = N`, `topology = \"...\"`, `start_paused = true`, `seed = N` or `crate = path`";
+const KNOWN: &str =
+    "`worker_threads = N`, `topology = \"...\"`, `start_paused = true`, `seed = N`, `thread` or `crate = path`";
 
 /// The arguments of one attribute; what is `None` was not given.
 #[derive(Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Arguments {
     pub(crate) start_paused: Option<bool>,
     /// What decides the choices that are made by chance.
     pub(crate) seed: Option<u64>,
+    /// Whether a plain function runs on a user-level thread.
+    pub(crate) thread: Option<Ident>,
     /// Where the runtime's crate is to be found.
     pub(crate) home: Option<Path>,
 }
@@ -38,7 +41,7 @@ impl Parse for Arguments {
 }
 
 impl Arguments {
-    /// Reads one `name = value`.
+    /// Reads one `name = value`, or one name that stands alone.
     fn read_one(&mut self, input: ParseStream<'_>) -> Result<()> {
         if !input.peek(Ident::peek_any) {
             return Err(input.error(format!("expected {KNOWN}")));
@@ -61,6 +64,8 @@ impl Arguments {
                 let value = read_value(input, &name, "a number, as in `seed = 7`")?;
                 store(&mut self.seed, &name, seed(&value)?)
             }
+            "thread" if input.peek(Token![=]) => Err(input.error("`thread` has no value")),
+            "thread" => store(&mut self.thread, &name.clone(), name),
             "crate" => {
                 let value = read_value(input, &name, "a path, as in `crate = framework::quadrille`")?;
                 store(&mut self.home, &name, home(&value)?)
@@ -303,6 +308,16 @@ mod tests {
         }
         assert_eq!(message("seed = 1, seed = 1"), "`seed` is given twice");
         assert!(message("seed").contains("`seed = 7`"));
+    }
+
+    #[test]
+    fn a_thread_has_no_value() {
+        let thread = |text: &str| syn::parse_str::<Arguments>(text).map(|arguments| arguments.thread.is_some());
+        assert!(!thread("seed = 1").unwrap());
+        assert!(thread("thread").unwrap());
+        assert!(thread("worker_threads = 1, thread, seed = 1").unwrap());
+        assert_eq!(message("thread = true"), "`thread` has no value");
+        assert_eq!(message("thread, thread"), "`thread` is given twice");
     }
 
     #[test]

@@ -2,8 +2,11 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{AttrStyle, Attribute, Error, FnArg, GenericParam, Ident, ItemFn, Result, Signature, parse_quote};
+use syn::{
+    AttrStyle, Attribute, Error, FnArg, GenericParam, Ident, ItemFn, Path, Result, ReturnType, Signature, parse_quote,
+};
 
 use crate::arguments::Arguments;
 
@@ -45,28 +48,39 @@ fn try_entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> Result<
     let arguments: Arguments = syn::parse2(arguments)?;
     let item: ItemFn = syn::parse2(item)
         .map_err(|error| Error::new(error.span(), format!("{} needs an `async fn`: {error}", entry.name())))?;
-    check(entry, &item)?;
+    check(entry, &arguments, &item)?;
     Ok(expand(entry, &arguments, &item))
 }
 
 /// Refuses what can't be started.
-fn check(entry: Entry, item: &ItemFn) -> Result<()> {
+fn check(entry: Entry, arguments: &Arguments, item: &ItemFn) -> Result<()> {
     let name = entry.name();
     let signature = &item.sig;
     let refuse = |span, what: &str| Err(Error::new(span, format!("{name} {what}")));
-    if signature.asyncness.is_none() {
-        return refuse(
-            signature.fn_token.span(),
-            "needs an `async fn`: write `async` before `fn`",
-        );
+    match (signature.asyncness, &arguments.thread) {
+        (None, None) => {
+            return refuse(
+                signature.fn_token.span(),
+                "needs an `async fn`: write `async` before `fn`, or `thread` in the parentheses, to run a plain one on a \
+                 user-level thread",
+            );
+        }
+        (Some(_), Some(thread)) => {
+            return refuse(
+                thread.span(),
+                "runs a plain `fn` if it is told `thread`: remove that, or `async`",
+            );
+        }
+        _ => {}
     }
     if let Some(receiver) = signature.receiver() {
         return refuse(receiver.span(), "needs a free function, found `self`");
     }
-    if entry == Entry::Test && !signature.inputs.is_empty() {
+    let is_bare = entry == Entry::Test || arguments.thread.is_some();
+    if is_bare && !signature.inputs.is_empty() {
         return refuse(signature.inputs.span(), "needs a function without arguments");
     }
-    if entry == Entry::Test && !signature.generics.params.is_empty() {
+    if is_bare && !signature.generics.params.is_empty() {
         return refuse(signature.generics.span(), "needs a function without generic parameters");
     }
     if let Some(attribute) = item
@@ -99,16 +113,46 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
         style: AttrStyle::Outer,
         ..attribute
     });
-    let name = &sig.ident;
     let mut outer = sig.clone();
     outer.asyncness = None;
     let passed = named_arguments(&mut outer);
-    let generics = turbofish(sig);
+    let runtime = build(entry, arguments);
+    let run = match arguments.thread {
+        Some(_) => {
+            let name = &sig.ident;
+            let body = match sig.output {
+                // So it stays: what `#[should_panic]` stands on must return nothing.
+                ReturnType::Default => quote!(#name()),
+                ReturnType::Type(..) => {
+                    outer.output = parse_quote!(-> ::std::process::ExitCode);
+                    quote!(::std::process::Termination::report(#name()))
+                }
+            };
+            let thread = run_on_thread(entry, arguments, name, &body);
+            quote!(let runtime = #runtime; #thread)
+        }
+        None => {
+            let (name, generics) = (&sig.ident, turbofish(sig));
+            quote!(#runtime.block_on(#name #generics (#(#passed),*)))
+        }
+    };
     let test = (entry == Entry::Test).then(|| quote!(#[::core::prelude::v1::test]));
+    quote! {
+        #test
+        #(#attrs)*
+        #vis #outer {
+            #sig #block
+            #run
+        }
+    }
+}
+
+/// The runtime that the arguments ask for.
+fn build(entry: Entry, arguments: &Arguments) -> TokenStream {
+    let home = home(arguments);
     let worker_threads = arguments.worker_threads.map(|number| quote!(.worker_threads(#number)));
     let start_paused = arguments.start_paused.map(|paused| quote!(.start_paused(#paused)));
     let seed = arguments.seed.map(|seed| quote!(.seed(#seed)));
-    let home = arguments.home.clone().unwrap_or_else(|| parse_quote!(::quadrille));
     let topology = arguments.topology.as_ref().map(|text| {
         let message = format!("{}: topology = {:?}", entry.name(), text.value());
         quote! {
@@ -120,19 +164,39 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     });
     let message = format!("{}: the runtime can't be built", entry.name());
     quote! {
-        #test
-        #(#attrs)*
-        #vis #outer {
-            #sig #block
-            #home::Runtime::builder()
-                #worker_threads
-                #topology
-                #start_paused
-                #seed
-                .build()
-                .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
-                .block_on(#name #generics (#(#passed),*))
-        }
+        #home::Runtime::builder()
+            #worker_threads
+            #topology
+            #start_paused
+            #seed
+            .build()
+            .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
+    }
+}
+
+fn home(arguments: &Arguments) -> Path {
+    arguments.home.clone().unwrap_or_else(|| parse_quote!(::quadrille))
+}
+
+/// Runs `body`, which calls the function called `name`, on a user-level thread of `runtime`, whose stack is as large as
+/// std gives to `main`, or to a test. What the function returns need not be `Send`: it is reported there, as std would
+/// report it.
+fn run_on_thread(entry: Entry, arguments: &Arguments, name: &Ident, body: &TokenStream) -> TokenStream {
+    let home = home(arguments);
+    let stack_size: usize = match entry {
+        Entry::Main => 8 << 20,
+        Entry::Test => 2 << 20,
+    };
+    let message = format!("{}: the thread can't be started", entry.name());
+    let text = name.unraw().to_string();
+    quote! {
+        #home::thread::Builder::new()
+            .name(::std::string::String::from(#text))
+            .stack_size(#stack_size)
+            .spawn_on(|| #body, runtime.handle())
+            .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
+            .join()
+            .unwrap_or_else(|panic| ::std::panic::resume_unwind(panic))
     }
 }
 
@@ -220,7 +284,9 @@ mod tests {
         let expected = "fn main() -> Result<(), Error> {
             async fn main() -> Result<(), Error> { step().await?; Ok(()) }
             ::quadrille::Runtime::builder()
-                .build().unwrap_or_else(|error| ::core::panic!(\"{}: {}\", \"#[quadrille::main]: the runtime can't be built\", error)).block_on(main())
+                .build()
+                .unwrap_or_else(|error| ::core::panic!(\"{}: {}\", \"#[quadrille::main]: the runtime can't be built\", error))
+                .block_on(main())
         }";
         let squeezed = |text: &str| text.replace(char::is_whitespace, "");
         assert_eq!(squeezed(&text), squeezed(expected));
@@ -338,6 +404,38 @@ mod tests {
                 assert!(message.contains(name), "{item}: {message}");
                 assert!(message.contains(part), "{item}: {message}");
             }
+        }
+    }
+
+    #[test]
+    fn a_plain_function_runs_on_a_thread_that_is_asked_for() {
+        let written = "#[ignore] fn works() -> Result<(), Box<dyn Error>> { Ok(()) }";
+        let text = expansion(Entry::Test, "thread, worker_threads = 1", written);
+        let item: ItemFn = syn::parse_str(&text).expect("a function");
+        assert_eq!(item.attrs.len(), 2);
+        assert!(
+            text.contains(&printed("fn works() -> ::std::process::ExitCode")),
+            "{text}"
+        );
+        assert!(text.contains("{ fn works () -> Result <"), "{text}");
+        assert!(text.contains(&printed(".worker_threads(1usize)")), "{text}");
+        assert!(text.contains(&printed("Termination::report(works())")), "{text}");
+        assert!(text.contains(&printed("String::from(\"works\")")), "{text}");
+        assert!(text.contains(&printed(".stack_size(2097152usize)")), "{text}");
+        assert!(!text.contains("block_on"), "{text}");
+        let text = expansion(Entry::Main, "thread", "fn main() {}");
+        assert!(
+            text.contains(&printed("spawn_on(|| main(), runtime.handle())")),
+            "{text}"
+        );
+        assert!(!text.contains("ExitCode"), "{text}");
+        for (item, part) in [
+            ("async fn main() {}", "remove that, or `async`"),
+            ("fn main(a: u8) {}", "without arguments"),
+            ("fn main<T>() {}", "without generic parameters"),
+        ] {
+            let error = try_entry(Entry::Main, tokens("thread"), tokens(item)).expect_err("it can't be started");
+            assert!(error.to_string().contains(part), "{item}: {error}");
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `worker_threads = 4` | number of workers, an integer literal from 1 on | what the runtime chooses |
 //! | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default | `false` |
 //! | `seed = 7` | what decides the choices that are made by chance, `select!`'s on a worker among them: an integer literal | that of the configuration |
+//! | `thread` | a plain `fn` runs on a user-level thread, an `async fn` not: see below | an `async fn` |
 //! | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |
 //! | `crate = framework::quadrille` | where the crate is found, for who renames it or exports it again; also in quotes, as tokio's | `::quadrille` |
 //!
@@ -27,6 +28,26 @@
 //!         .build()
 //!         .expect("...")
 //!         .block_on(main())
+//! }
+//! ```
+//!
+//! With `thread`:
+//!
+//! ```ignore
+//! #[quadrille::main(thread)]
+//! fn main() -> Result<(), Error> { body }
+//!
+//! // becomes
+//! fn main() -> ExitCode {
+//!     fn main() -> Result<(), Error> { body }
+//!     let runtime = ::quadrille::Runtime::builder().build().expect("...");
+//!     ::quadrille::thread::Builder::new()
+//!         .name("main".to_owned())
+//!         .stack_size(8 << 20)
+//!         .spawn_on(|| main().report(), runtime.handle())
+//!         .expect("...")
+//!         .join()
+//!         .unwrap_or_else(|panic| resume_unwind(panic))
 //! }
 //! ```
 //!
@@ -67,6 +88,21 @@ use expand::Entry;
 /// }
 /// ```
 ///
+/// With `thread` it is a plain `fn` without arguments, which runs on a user-level thread, in blocking style: with
+/// `.wait()` where an `async fn` has `.await`. What it returns is reported there, as std does for `main`. Its stack has
+/// 8 MiB (a test's 2 MiB), as those of std.
+///
+/// ```ignore
+/// #[quadrille::main(thread)]
+/// fn main() -> std::io::Result<()> {
+///     let listener = TcpListener::bind("127.0.0.1:7878").wait()?;
+///     loop {
+///         let (stream, _) = listener.accept().wait()?;
+///         thread::spawn(move || serve(stream));
+///     }
+/// }
+/// ```
+///
 /// # Panics
 ///
 /// The function that it makes panics if the runtime can't be built: a topology string with a wrong token, or no
@@ -80,6 +116,8 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// With `start_paused = true` it has one worker and a clock that stands while something is ready, and takes the same
 /// course each time, whatever tests run beside it: that of its `seed`, if it has one.
+///
+/// With `thread` it is a plain `fn`, as for [`main`](macro@main).
 ///
 /// Other attributes such as `#[ignore]` and `#[should_panic]` work as on any test, and so does a `Result` as return
 /// type. Don't add `#[test]`: the macro does.

@@ -40,6 +40,25 @@
 //! fn main() {}
 //! ```
 //!
+//! Unless it is to run on a thread; then it must not be. What it returns need not be `Send`.
+//!
+//! ```
+//! use quadrille::Wait as _;
+//!
+//! #[quadrille::main(thread, worker_threads = 1)]
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let number: u32 = quadrille::spawn(async { "42" }).wait()?.parse()?;
+//!     assert_eq!(number, 42);
+//!     assert_eq!(quadrille::thread::current().name(), Some("main"));
+//!     Ok(())
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! #[quadrille::main(thread, worker_threads = 1)]
+//! async fn main() {}
+//! ```
+//!
 //! A crate that is renamed, or exported again by another one:
 //!
 //! ```

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quadrille::{Runtime, spawn, task};
+use quadrille::{Runtime, Wait as _, spawn, task};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().worker_threads(workers).build().unwrap()
@@ -109,4 +109,23 @@ fn aborts_and_panics_reach_the_joiner() {
 async fn the_body_of_a_test_may_have_attributes() {
     #![expect(unused_variables, reason = "it has one, which is what the attribute holds for")]
     let unused = spawn(async { 1 }).await.unwrap();
+}
+
+#[quadrille::test(thread, worker_threads = 1)]
+fn a_test_may_run_on_a_thread() -> Result<(), Box<dyn std::error::Error>> {
+    let here = quadrille::thread::current();
+    assert_eq!(here.name(), Some("a_test_may_run_on_a_thread"));
+    // Its own worker runs what it waits for.
+    assert_eq!(spawn(async { "42" }).wait()?.parse(), Ok(42));
+    let there = quadrille::thread::spawn(quadrille::thread::current).join();
+    assert_ne!(there.unwrap().id(), here.id());
+    Ok(())
+}
+
+#[quadrille::test(thread)]
+#[should_panic(expected = "on purpose")]
+fn a_panic_of_a_test_on_a_thread_is_its_own() {
+    spawn(async { panic!("on purpose") })
+        .wait()
+        .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
 }
