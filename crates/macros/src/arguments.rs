@@ -41,6 +41,14 @@ impl Parse for Arguments {
 }
 
 impl Arguments {
+    /// What they can be for.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self.thread {
+            Some(_) => "a plain `fn`",
+            None => "an `async fn`",
+        }
+    }
+
     /// Reads one `name = value`, or one name that stands alone.
     fn read_one(&mut self, input: ParseStream<'_>) -> Result<()> {
         if !input.peek(Ident::peek_any) {

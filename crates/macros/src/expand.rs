@@ -1,11 +1,12 @@
 //! From the attributed function to the function that starts a runtime.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
-    AttrStyle, Attribute, Error, FnArg, GenericParam, Ident, ItemFn, Path, Result, ReturnType, Signature, parse_quote,
+    AttrStyle, Attribute, Error, FnArg, GenericParam, Ident, ItemFn, Path, Result, ReturnType, Signature, Type,
+    parse_quote,
 };
 
 use crate::arguments::Arguments;
@@ -46,8 +47,12 @@ pub(crate) fn entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> 
 /// Expands one attribute, or says what is wrong.
 fn try_entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let arguments: Arguments = syn::parse2(arguments)?;
-    let item: ItemFn = syn::parse2(item)
-        .map_err(|error| Error::new(error.span(), format!("{} needs an `async fn`: {error}", entry.name())))?;
+    let item: ItemFn = syn::parse2(item).map_err(|error| {
+        Error::new(
+            error.span(),
+            format!("{} needs {}: {error}", entry.name(), arguments.kind()),
+        )
+    })?;
     check(entry, &arguments, &item)?;
     Ok(expand(entry, &arguments, &item))
 }
@@ -120,16 +125,18 @@ fn expand(entry: Entry, arguments: &Arguments, item: &ItemFn) -> TokenStream {
     let run = match arguments.thread {
         Some(_) => {
             let name = &sig.ident;
-            let body = match sig.output {
-                // So it stays: what `#[should_panic]` stands on must return nothing.
-                ReturnType::Default => quote!(#name()),
-                ReturnType::Type(..) => {
-                    outer.output = parse_quote!(-> ::std::process::ExitCode);
-                    quote!(::std::process::Termination::report(#name()))
-                }
+            outer.constness = None;
+            // So it stays: what `#[should_panic]` stands on must return nothing.
+            let body = if returns_nothing(sig) {
+                quote!(#name())
+            } else {
+                outer.output = parse_quote!(-> ::std::process::ExitCode);
+                quote!(::std::process::Termination::report(#name()))
             };
-            let thread = run_on_thread(entry, arguments, name, &body);
-            quote!(let runtime = #runtime; #thread)
+            // Nothing of the user's has this name.
+            let local = Ident::new("runtime", Span::mixed_site());
+            let thread = run_on_thread(entry, arguments, name, &local, &body);
+            quote!(let #local = #runtime; #thread)
         }
         None => {
             let (name, generics) = (&sig.ident, turbofish(sig));
@@ -178,10 +185,23 @@ fn home(arguments: &Arguments) -> Path {
     arguments.home.clone().unwrap_or_else(|| parse_quote!(::quadrille))
 }
 
+fn returns_nothing(signature: &Signature) -> bool {
+    match &signature.output {
+        ReturnType::Default => true,
+        ReturnType::Type(_, output) => matches!(&**output, Type::Tuple(tuple) if tuple.elems.is_empty()),
+    }
+}
+
 /// Runs `body`, which calls the function called `name`, on a user-level thread of `runtime`, whose stack is as large as
 /// std gives to `main`, or to a test. What the function returns need not be `Send`: it is reported there, as std would
 /// report it.
-fn run_on_thread(entry: Entry, arguments: &Arguments, name: &Ident, body: &TokenStream) -> TokenStream {
+fn run_on_thread(
+    entry: Entry,
+    arguments: &Arguments,
+    name: &Ident,
+    runtime: &Ident,
+    body: &TokenStream,
+) -> TokenStream {
     let home = home(arguments);
     let stack_size: usize = match entry {
         Entry::Main => 8 << 20,
@@ -193,7 +213,7 @@ fn run_on_thread(entry: Entry, arguments: &Arguments, name: &Ident, body: &Token
         #home::thread::Builder::new()
             .name(::std::string::String::from(#text))
             .stack_size(#stack_size)
-            .spawn_on(|| #body, runtime.handle())
+            .spawn_on(|| #body, #runtime.handle())
             .unwrap_or_else(|error| ::core::panic!("{}: {}", #message, error))
             .join()
             .unwrap_or_else(|panic| ::std::panic::resume_unwind(panic))
@@ -423,12 +443,12 @@ mod tests {
         assert!(text.contains(&printed("String::from(\"works\")")), "{text}");
         assert!(text.contains(&printed(".stack_size(2097152usize)")), "{text}");
         assert!(!text.contains("block_on"), "{text}");
-        let text = expansion(Entry::Main, "thread", "fn main() {}");
-        assert!(
-            text.contains(&printed("spawn_on(|| main(), runtime.handle())")),
-            "{text}"
-        );
-        assert!(!text.contains("ExitCode"), "{text}");
+        for item in ["fn main() {}", "const fn main() -> () {}"] {
+            let text = expansion(Entry::Main, "thread", item);
+            let spawned = printed("spawn_on(|| main(), runtime.handle())");
+            assert!(text.contains(&spawned), "{text}");
+            assert!(!text.contains("ExitCode") && !text.starts_with("const"), "{text}");
+        }
         for (item, part) in [
             ("async fn main() {}", "remove that, or `async`"),
             ("fn main(a: u8) {}", "without arguments"),

@@ -51,7 +51,7 @@
 //! }
 //! ```
 //!
-//! The body stays an `async fn` with the signature that was written, so that types are inferred and errors are
+//! The body stays in a function with the signature that was written, so that types are inferred and errors are
 //! reported as they would be without the attribute.
 
 #![forbid(unsafe_code)]
@@ -106,7 +106,7 @@ use expand::Entry;
 /// # Panics
 ///
 /// The function that it makes panics if the runtime can't be built: a topology string with a wrong token, or no
-/// threads to be had.
+/// threads to be had. With `thread` also if there is no memory for its stack; and it passes on the thread's own panic.
 #[proc_macro_attribute]
 pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::entry(Entry::Main, arguments.into(), item.into()).into()

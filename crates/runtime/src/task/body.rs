@@ -156,7 +156,8 @@ pub(crate) unsafe fn end<B: Body>(body: *mut B, place: *mut Outcome<B::Output>, 
     let dropped = unsafe { drop_body(body, turn.header()) };
     let payload = match (result, dropped) {
         // Each way to its place by itself: a value that all share would be copied there right after it was written, in
-        // other pieces. SAFETY: by our contract: the body is gone.
+        // other pieces.
+        // SAFETY: by our contract: the body is gone.
         (Ok(value), None) => return unsafe { place.write(Outcome::new(Ok(value))) },
         (Ok(value), Some(payload)) => {
             quietly(|| drop(value));

@@ -183,7 +183,8 @@ impl Lifecycle {
         let end = self.update(|state| {
             if state.is_watched() {
                 // Before `DONE`: after it the memory may be freed. Who watches from now on makes the change fail, or is
-                // told that it is too late. Ordering: Acquire; (E d) pairs with the release in `watch`.
+                // told that it is too late.
+                // Ordering: Acquire; (E d) pairs with the release in `watch`.
                 self.load(Ordering::Acquire);
                 tell();
             }

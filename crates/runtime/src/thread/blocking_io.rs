@@ -57,7 +57,7 @@ use crate::reactor::poll_as_thread;
 ///
 /// # Unwinding
 /// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or
-/// writes then is waited for in place for as long as its limit says, without one for about a second, and fails then,
+/// writes then is waited for in place for about a second, or as long as its limit says if that is less, and fails then,
 /// where [`.wait()`](super::Wait::wait) would end the process: a [`BufWriter`](std::io::BufWriter), which writes what
 /// it has when it is dropped, gives that up where there is no room for so long, and its worker is blocked. Flush
 /// before.
@@ -204,6 +204,9 @@ fn not_zero(limit: Option<Duration>) -> io::Result<Option<Duration>> {
     Ok(limit)
 }
 
+/// For how long an operation may block a worker whose thread can't be suspended, about: as a wait without a limit.
+const IN_PLACE_MAX: Duration = Duration::from_secs(1);
+
 /// Waits for an operation, at most for `limit`.
 #[track_caller]
 fn wait<T>(
@@ -219,13 +222,14 @@ fn wait<T>(
             operation(cx)
         }
     });
+    let is_in_place = panicking() && !is_ordinary;
     match limit {
-        None if panicking() && !is_ordinary => fail_in_place(operation),
-        None => operation.wait(),
-        Some(limit) => match operation.wait_timeout(limit) {
+        Some(limit) if !is_in_place || limit <= IN_PLACE_MAX => match operation.wait_timeout(limit) {
             Ok(result) => result,
             Err(elapsed) => Err(io::Error::new(io::ErrorKind::WouldBlock, elapsed)),
         },
+        _ if is_in_place => fail_in_place(operation),
+        _ => operation.wait(),
     }
 }
 

@@ -90,21 +90,16 @@ impl Clock {
         clock
     }
 
-    /// What this clock shows when the system's shows `now`, or, if it was paused since that was read, a time before.
+    /// What this clock shows when the system's shows `now`; it is read again where some clock was ever paused.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        if any_paused() { self.dial_at(now) } else { now }
+        if any_paused() { self.dial_now() } else { now }
     }
 
     /// What it shows.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         if any_paused() { self.dial_now() } else { clock::nanos() }
-    }
-
-    #[cold]
-    fn dial_at(&self, now: u64) -> u64 {
-        self.dial.at(now)
     }
 
     #[cold]

@@ -13,8 +13,10 @@
 //! ```
 //!
 //! A timer that was fired at 9 would not have come by that, and its task sleeps for ever, since nobody fires it again.
+//! Nor may it be read while somebody has stopped it who has not said where yet: it would stand at a time that is past.
 //! So changes are counted, before and after: **(a)** a reading counts only if no change was under way when it began,
-//! and none has begun since.
+//! and none has begun when the system's clock has been read. Each side counts, or reads that clock, fences, and does
+//! the other: of two that overlap the change reads the later time, or the reader sees it.
 
 use crate::primitives::{AtomicU64, AtomicUsize, Ordering, fence, relax};
 
@@ -42,14 +44,14 @@ impl Dial {
     pub(super) fn now(&self, system: impl Fn() -> u64) -> u64 {
         let mut step = 0;
         loop {
-            // Ordering: Acquire; (Dial a) pairs with the Release at the end of `change`: its words are read as it left
-            // them, or as a later one did.
+            // Ordering: Acquire; (Dial a) pairs with the Release at the end of `change`: its words and its time are
+            // read as it left them, or later.
             let changes = self.changes.load(Ordering::Acquire);
             if changes.is_multiple_of(2) {
                 let time = self.at(system());
-                // Ordering: Acquire; (Dial a) pairs with the Release fence of `change`: who has read one of its words
-                // sees that it has begun.
-                fence(Ordering::Acquire);
+                // Ordering: SeqCst; (Dial a) the clock and the words are read before the count, against count before
+                // clock and words in `change`.
+                fence(Ordering::SeqCst);
                 // Ordering: Relaxed; after the fence.
                 if self.changes.load(Ordering::Relaxed) == changes {
                     return time;
@@ -60,12 +62,11 @@ impl Dial {
         }
     }
 
-    /// What it shows when the system's clock shows `system`, or, if it was stopped since that was read, a time before:
-    /// for who looks again before he relies on it that something has not come.
-    pub(super) fn at(&self, system: u64) -> u64 {
-        // Ordering: Acquire; pairs with the Release of `start`: who sees that it goes sees how far ahead it is.
-        match self.stands_at.load(Ordering::Acquire) {
-            // Ordering: Relaxed; as was just said, or the clock was advanced since.
+    /// What it shows when the system's clock shows `system`, unless it changes meanwhile, or has since that was read.
+    fn at(&self, system: u64) -> u64 {
+        // Ordering: Relaxed; `now` tells whether both words are of one time.
+        match self.stands_at.load(Ordering::Relaxed) {
+            // Ordering: Relaxed; as above, or the clock was advanced since.
             0 => system.wrapping_add(self.ahead.load(Ordering::Relaxed)),
             time => time,
         }
@@ -95,12 +96,12 @@ impl Dial {
             // Ordering: Relaxed; checked below.
             let mut time = self.stands_at.load(Ordering::Relaxed);
             while time != 0 {
-                // Ordering: Relaxed; told by what follows.
+                // Ordering: Relaxed; told by the count, as what follows.
                 self.ahead.store(time.wrapping_sub(system()), Ordering::Relaxed);
-                // Ordering: Release; pairs with the acquire of `at`. Relaxed if it was moved: once more.
+                // Ordering: Relaxed; if it was moved, once more.
                 let went = self
                     .stands_at
-                    .compare_exchange(time, 0, Ordering::Release, Ordering::Relaxed);
+                    .compare_exchange(time, 0, Ordering::Relaxed, Ordering::Relaxed);
                 match went {
                     Ok(_) => return true,
                     Err(moved) => time = moved,
@@ -129,8 +130,8 @@ impl Dial {
     fn change<R>(&self, change: impl FnOnce() -> R) -> R {
         // Ordering: Relaxed; before the fence. Nobody else changes it.
         self.changes.fetch_add(1, Ordering::Relaxed);
-        // Ordering: Release; (Dial a) pairs with the Acquire fence of `now`.
-        fence(Ordering::Release);
+        // Ordering: SeqCst; (Dial a) the count comes before the clock and the words, against `now`.
+        fence(Ordering::SeqCst);
         let result = change();
         // Ordering: Release; (Dial a) pairs with the Acquire of `now`.
         self.changes.fetch_add(1, Ordering::Release);
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(dial.now(|| 40), 11);
         assert!(dial.move_while_it_stands(|time| time + 4));
         assert!(dial.start(|| 41));
-        assert_eq!((dial.stands(), dial.now(|| 43), dial.at(43)), (false, 17, 17));
+        assert_eq!((dial.stands(), dial.now(|| 43)), (false, 17));
         assert!(!dial.start(|| 44) && !dial.move_while_it_stands(|time| time + 1));
         dial.move_while_it_goes(45, |time| time + 1);
         assert_eq!(dial.now(|| 45), 20);
@@ -164,40 +165,42 @@ mod loom {
     use ::loom::sync::Arc;
     use ::loom::thread;
 
-    /// The time of a model, which passes when somebody says so. Who reads it late has seen what was done earlier.
+    /// The time of a model, which passes when somebody says so; who reads it learns of nothing else.
     struct System(AtomicU64);
 
     impl System {
-        fn passes(&self, nanos: u64) {
-            // Ordering: Release; pairs with the Acquire of `nanos`.
-            self.0.fetch_add(nanos, Ordering::Release);
+        fn passes(&self) {
+            // Ordering: Relaxed; it is a clock.
+            self.0.fetch_add(100, Ordering::Relaxed);
         }
 
         fn nanos(&self) -> u64 {
-            // Ordering: Acquire; pairs with the Release of `passes`.
-            self.0.load(Ordering::Acquire)
+            // Ordering: Relaxed; as above.
+            self.0.load(Ordering::Relaxed)
         }
     }
 
-    /// Beside one who stops the clock for long and lets it go, it never goes back.
+    /// Beside one who stops the clock and lets it go, it never goes back.
     #[test]
     fn dial_is_never_put_back() {
         let mut builder = ::loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
+        builder.preemption_bound = Some(2);
         builder.check(|| {
             let both = Arc::new((Dial::new(), System(AtomicU64::new(1000))));
-            let other = Arc::clone(&both);
-            let thread = thread::spawn(move || {
+            let (other, third) = (Arc::clone(&both), Arc::clone(&both));
+            let stops = thread::spawn(move || {
                 let (dial, system) = &*other;
                 dial.stop(|| system.nanos());
-                system.passes(100);
+                system.passes();
                 assert!(dial.start(|| system.nanos()));
             });
+            let passes = thread::spawn(move || third.1.passes());
             let (dial, system) = &*both;
             let first = dial.now(|| system.nanos());
             let second = dial.now(|| system.nanos());
             assert!(first <= second, "{first}, then {second}");
-            thread.join().unwrap();
+            stops.join().unwrap();
+            passes.join().unwrap();
             let last = dial.now(|| system.nanos());
             assert!(second <= last, "{second}, then {last}");
         });

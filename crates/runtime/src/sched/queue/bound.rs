@@ -108,7 +108,8 @@ impl<T: Linked> BoundFifo<T> {
         self.len.set(self.len.get() - 1);
         if let Some(next) = NonNull::new(next) {
             // Two turns before it runs a thread is fetched, so that it is there when one turn later its word for its
-            // stack is read. SAFETY: as above.
+            // stack is read.
+            // SAFETY: as above.
             if let Some(after) = NonNull::new(unsafe { T::link(next) }.load(Ordering::Relaxed)) {
                 T::fetch(after);
             }

@@ -348,7 +348,8 @@ impl<T: Linked> Deque<T> {
     /// Makes a ring with room for twice as many as there are.
     fn renew(&self) {
         // Once: thieves change it meanwhile, and a ring that is as large as was copied into it by another look would
-        // hold one item at the place of another. Ordering: Relaxed; a thief may only claim more than that.
+        // hold one item at the place of another.
+        // Ordering: Relaxed; a thief may only claim more than that.
         let oldest = self.ends.head.load(Ordering::Relaxed) / ONE;
         let items = oldest..self.tail.get();
         let count = usize::try_from(items.end - oldest).unwrap_or(usize::MAX / 4);

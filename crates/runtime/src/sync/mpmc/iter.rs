@@ -1,5 +1,7 @@
 //! A receiver as an iterator, for code in blocking style.
 
+use std::iter::FusedIterator;
+
 use super::Receiver;
 
 /// The iterator of [`Receiver::iter`].
@@ -79,6 +81,10 @@ impl<T> Iterator for IntoIter<T> {
     }
 }
 
+// A channel that is closed and drained stays so.
+impl<T> FusedIterator for Iter<'_, T> {}
+impl<T> FusedIterator for IntoIter<T> {}
+
 impl<'a, T> IntoIterator for &'a Receiver<T> {
     type Item = T;
     type IntoIter = Iter<'a, T>;
@@ -94,5 +100,29 @@ impl<T> IntoIterator for Receiver<T> {
 
     fn into_iter(self) -> IntoIter<T> {
         IntoIter { receiver: self }
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use super::super::unbounded;
+
+    #[test]
+    fn iterators_end_with_what_is_there_or_with_the_channel() {
+        let (sender, receiver) = unbounded();
+        (1..=3).for_each(|n| sender.try_send(n).unwrap());
+        let mut there = receiver.try_iter();
+        assert_eq!(there.by_ref().collect::<Vec<_>>(), [1, 2, 3]);
+        sender.try_send(4).unwrap();
+        assert_eq!(there.next(), Some(4));
+        let later = std::thread::spawn(move || (5..=7).for_each(|n| sender.send_blocking(n).unwrap()));
+        let mut messages = Vec::new();
+        for message in &receiver {
+            messages.push(message);
+        }
+        later.join().unwrap();
+        assert_eq!(messages, [5, 6, 7]);
+        let mut rest = receiver.into_iter();
+        assert_eq!((rest.next(), rest.next()), (None, None));
     }
 }

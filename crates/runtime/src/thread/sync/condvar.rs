@@ -169,7 +169,13 @@ impl Condvar {
             if left.is_zero() {
                 return Ok((guard, WaitTimeoutResult(true)));
             }
-            guard = self.wait_timeout(guard, left)?.0;
+            let (locked, waited) = self.wait_timeout(guard, left)?;
+            guard = locked;
+            if waited.timed_out() {
+                // Not by the clock once more: while a thread is unwound it waits in real time, and that may stand.
+                let goes_on = condition(&mut *guard);
+                return Ok((guard, WaitTimeoutResult(goes_on)));
+            }
         }
         Ok((guard, WaitTimeoutResult(false)))
     }
