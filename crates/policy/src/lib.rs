@@ -46,7 +46,7 @@
 //!     coupling: CouplingView::default(),
 //! };
 //! // The task's home worker is the third member of its group, and idle.
-//! let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+//! let (answer, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
 //! assert!(matches!(answer, Placement::Group { group, .. } if group == task.home));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

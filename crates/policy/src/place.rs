@@ -101,15 +101,9 @@ pub enum Reason {
 }
 
 impl Policy {
-    /// Where a task that became ready is queued.
+    /// Where a task that became ready is queued, and what decided.
     #[inline]
-    pub fn place_wake(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
-        self.place_wake_because(view, task, rng).0
-    }
-
-    /// As [`Policy::place_wake`], with what decided.
-    #[inline]
-    pub fn place_wake_because(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
+    pub fn place_wake(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.groups_on() {
             return self.place_in_groups(view, task, rng);
         }

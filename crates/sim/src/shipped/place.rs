@@ -57,7 +57,7 @@ impl Shipped {
             None => &mut self.rng,
         };
         let state = &mut world.tasks[task.index()].policy;
-        let (placement, reason) = world.policy.place_wake_because(&view, state, rng);
+        let (placement, reason) = world.policy.place_wake(&view, state, rng);
         self.note_pull(&view.coupling, placement, state);
         if reason == Reason::Pulled {
             world.came(task, Cause::Pull);

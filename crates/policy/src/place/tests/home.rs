@@ -138,7 +138,7 @@ fn a_machine_with_holes() {
         home_idle: GroupMask(0b1000),
         ..VIEW
     };
-    let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+    let (answer, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
     assert_eq!(drawn(answer), "group 1 (worker 5)");
 }
 
@@ -256,8 +256,7 @@ fn what_home_is_like_matters_only_where_it_is_asked_for() {
                 llc_has_idle: other.llc_has_idle,
                 ..view
             };
-            let answer =
-                |view: &WakeView, task: &mut TaskPolicy| policy.place_wake_because(view, task, &mut Rng::new(3));
+            let answer = |view: &WakeView, task: &mut TaskPolicy| policy.place_wake(view, task, &mut Rng::new(3));
             let expected = answer(&view, &mut task.clone());
             assert_eq!(answer(&other_home, &mut task), expected, "{view:?}");
         }
@@ -297,7 +296,7 @@ fn what_stays_with_its_waker_does_so_whatever_there_is_to_see() {
                 Placement::Slot
             };
             let (mut after, mut drawn_from) = (before, rng);
-            let answer = policy.place_wake_because(&view, &mut after, &mut drawn_from);
+            let answer = policy.place_wake(&view, &mut after, &mut drawn_from);
             assert_eq!(answer, (expected, Reason::Waker), "{config} {view:?}");
             assert_eq!((after, drawn_from), (before, rng));
             let kind = match (view.yielded, view.slot_empty) {
@@ -327,7 +326,7 @@ fn what_stays_because_it_is_short_does_so_whatever_there_is_to_see() {
                 && !view.yielded
                 && policy.stays_as_short(view.waker_run, view.home_run, view.wake_cost)
             {
-                let answer = policy.place_wake_because(&view, &mut task, &mut Rng::new(1));
+                let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
                 assert_eq!(answer, (Placement::Slot, Reason::Waker), "{config} {view:?}");
                 seen += 1;
             }
