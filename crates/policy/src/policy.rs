@@ -33,6 +33,8 @@ pub struct Policy {
     pub(crate) yields_stay: bool,
     /// Tasks that are woken at home stay: no adversary answers, and there are no sets to look at.
     pub(crate) homes_stay: bool,
+    /// [`Policy::place_spawn`] has something to weigh: groups are on, and no adversary answers.
+    pub(crate) weighs_spawns: bool,
     /// See [`Policy::spawns_stay`].
     pub(crate) spawns_stay: bool,
     /// See [`Policy::has_one_way_in`].
@@ -118,6 +120,7 @@ impl Policy {
             aggregates,
             yields_stay: !groups_on || config.adversary == Adversary::None,
             homes_stay,
+            weighs_spawns: groups_on && config.adversary == Adversary::None,
             one_way_in: !groups_on || (homes_stay && plan.llcs.len() == 1),
             spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),

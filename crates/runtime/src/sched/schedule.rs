@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Reason, Rng, SetId, TaskPolicy, UnparkView, WorkerId,
+    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Policy, Reason, Rng, SetId, TaskPolicy, UnparkView, WorkerId,
 };
 
 use super::context::Context;
@@ -69,6 +69,11 @@ impl Context {
         if self.shared.policy.groups_on() && !self.stays(&runnable) {
             return self.wake_placed(runnable, false);
         }
+        // Written out: most wake-ups end here.
+        const {
+            let answer = Policy::wake_without_groups(Some(WorkerId(0)), false);
+            assert!(matches!(answer, Placement::Slot));
+        };
         self.me().counters.wakes_self.add(1);
         self.push_slot(runnable);
     }
@@ -139,7 +144,7 @@ impl Context {
         // SAFETY: we hold the runnable (rule 1 of `task`).
         unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
         if decisions::spawns_stay(&shared.policy) {
-            return self.put_new(runnable, Placement::Deque);
+            return self.put_new(runnable, Policy::spawn_without_groups(Some(self.id)));
         }
         // SAFETY: as above.
         let cell = unsafe { runnable.meta().policy() };
@@ -268,7 +273,7 @@ impl Shared {
             // Else the last worker's drain would have to be faster than all who spawn.
             return drop(runnable);
         }
-        let mut placement = Placement::Injector { llc: LlcId(0) };
+        let mut placement = Policy::spawn_without_groups(None);
         if !decisions::has_one_way_in(&self.policy) {
             // SAFETY: we hold the runnable (rule 1 of `task`).
             let cell = unsafe { runnable.meta().policy() };
@@ -300,7 +305,7 @@ impl Shared {
         let placement = if self.policy.groups_on() {
             self.place_foreign(&runnable)
         } else {
-            Placement::Injector { llc: LlcId(0) }
+            Policy::wake_without_groups(None, false)
         };
         self.publish(runnable, placement, None);
         self.refuse_if_terminated();

@@ -264,6 +264,36 @@ fn what_home_is_like_matters_only_where_it_is_asked_for() {
     assert!(unasked > 10_000, "{unasked}");
 }
 
+/// Who fills no view with groups off is told what [`Policy::place_wake`] and [`Policy::place_spawn`] would answer.
+#[test]
+fn without_groups_every_view_has_the_same_answer() {
+    for (machine, workers) in [(ONE, 1), (NODES, 32), (LARGE, 512)] {
+        let policy = policy(machine, "groups=off");
+        let mut rng = Rng::new(19);
+        for _ in 0..2_000 {
+            let view = random_view(&mut rng, workers);
+            let before = task(&policy, u16::try_from(rng.below(workers)).unwrap());
+            let (mut after, mut drawn_from) = (before, rng);
+            let (woken, _) = policy.place_wake(&view, &mut after, &mut drawn_from);
+            assert_eq!(
+                woken,
+                Policy::wake_without_groups(view.waker, view.yielded),
+                "{machine} {view:?}"
+            );
+            let spawn = SpawnView {
+                node_running: rng.below(9),
+                most_idle: (NodeId(1), rng.below(9)),
+                idle_llc: (rng.below(2) == 0).then_some(LlcId(1)),
+                ..SpawnView::new(view.waker)
+            };
+            drawn_from = rng;
+            let spawned = policy.place_spawn(&spawn, &mut after, &mut drawn_from);
+            assert_eq!(spawned, Policy::spawn_without_groups(view.waker), "{machine} {spawn:?}");
+            assert_eq!((after, drawn_from), (before, rng));
+        }
+    }
+}
+
 /// What is said to stay without a view stays with every view, for the same reason, and leaves everything else as it is.
 #[test]
 fn what_stays_with_its_waker_does_so_whatever_there_is_to_see() {
