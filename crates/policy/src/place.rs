@@ -149,7 +149,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn stays_with_waker(&self, waker: WorkerId, task: &TaskPolicy, slot_is_free: impl FnOnce() -> bool) -> bool {
-        waker == task.home_worker && self.homes_stay && slot_is_free()
+        waker == task.home_worker && self.answers_plainly && slot_is_free()
     }
 
     /// Whether [`Policy::place_wake`] leaves a task in its waker's slot because of how long tasks run there and at its
@@ -157,7 +157,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn stays_as_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
-        self.homes_stay && self.is_short(waker_run, home_run, wake_cost)
+        self.answers_plainly && self.is_short(waker_run, home_run, wake_cost)
     }
 
     /// Whether every new task of a worker stays in that one's deque, which is what [`Policy::spawn_without_groups`]

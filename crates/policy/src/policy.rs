@@ -31,8 +31,8 @@ pub struct Policy {
     pub(crate) aggregates: bool,
     /// See [`Policy::yields_stay`].
     pub(crate) yields_stay: bool,
-    /// Tasks that are woken at home stay: no adversary answers, and there are no sets to look at.
-    pub(crate) homes_stay: bool,
+    /// Neither an adversary nor a set has a say in where a task goes.
+    pub(crate) answers_plainly: bool,
     /// [`Policy::place_spawn`] has something to weigh: groups are on, and no adversary answers.
     pub(crate) weighs_spawns: bool,
     /// See [`Policy::spawns_stay`].
@@ -45,7 +45,7 @@ pub struct Policy {
 
 /// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they
 /// are off, also if asked for. Policy 3 is also off where wake-ups are not queued in groups; 2 and 4 then have nothing
-/// to decide ([`Policy::without_groups`]).
+/// to decide ([`Policy::asked_in_vain`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Policy 1.
@@ -113,16 +113,16 @@ impl Policy {
         let active = Active::new(&config, &plan);
         let groups_on = active.wake_groups || config.adversary != Adversary::None;
         let aggregates = active.aggregation;
-        let homes_stay = config.adversary == Adversary::None && !aggregates;
+        let answers_plainly = config.adversary == Adversary::None && !aggregates;
         Self {
             active,
             groups_on,
             aggregates,
             yields_stay: !groups_on || config.adversary == Adversary::None,
-            homes_stay,
+            answers_plainly,
             weighs_spawns: groups_on && config.adversary == Adversary::None,
-            one_way_in: !groups_on || (homes_stay && plan.llcs.len() == 1),
-            spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
+            one_way_in: !groups_on || (answers_plainly && plan.llcs.len() == 1),
+            spawns_stay: !groups_on || (answers_plainly && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
             short_busy: match config.wake_groups.short_runs {
@@ -161,11 +161,11 @@ impl Policy {
     ///
     /// let config: Config = "filter=on,cap=fixed".parse()?;
     /// let plan = Plan::compile(&"core:2".parse()?, &config.plan_options(None))?;
-    /// assert_eq!(Policy::new(config, plan).without_groups(), ["filter", "cap"]);
+    /// assert_eq!(Policy::new(config, plan).asked_in_vain(), ["filter", "cap"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn without_groups(&self) -> Vec<&'static str> {
+    pub fn asked_in_vain(&self) -> Vec<&'static str> {
         let config = &self.config;
         let cap = matches!(config.migration_cap.mode, CapMode::Fixed | CapMode::Adaptive);
         let asked = [
@@ -322,7 +322,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn spoils(&self, view: &RemoteStealView, allowed: u32) -> bool {
-        allowed == 0 && view.queued > 0 && view.dry_for >= self.limits_steals_for()
+        allowed == 0 && view.queued > 0 && view.dry_for >= self.remote_steal_delay()
     }
 
     /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes,
@@ -346,7 +346,7 @@ impl Policy {
     }
 
     /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.
-    fn limits_steals_for(&self) -> Nanos {
+    fn remote_steal_delay(&self) -> Nanos {
         match self.plan.nodes.len() {
             1 => self.config.aggregation.force_steal_after,
             _ => self.config.numa.steal_after,

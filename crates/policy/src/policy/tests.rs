@@ -70,7 +70,7 @@ fn what_needs_groups_is_off_without_them() {
         }
     }
     let check = |text: &str, expected: &[&str]| {
-        assert_eq!(policy("node:2 core:2", text).without_groups(), expected, "{text}");
+        assert_eq!(policy("node:2 core:2", text).asked_in_vain(), expected, "{text}");
     };
     check("default", &[]);
     check(
@@ -248,7 +248,7 @@ fn on_one_node_caches_tolerate_two() {
     check_with("numa-queues-up=3", 20, 2, 24, 12);
     let policy = policy("llc:4 core:8", "default");
     assert!(policy.limits_steals(LlcId(0), LlcId(1)));
-    assert_eq!(policy.limits_steals_for(), Nanos::from_micros(20));
+    assert_eq!(policy.remote_steal_delay(), Nanos::from_micros(20));
 }
 
 /// Else one that waits behind the only worker of a cache stays there while all others idle: so on virtual machines each
@@ -302,7 +302,7 @@ fn policy_6_has_a_say_between_nodes() {
     let nodes = policy(MACHINE, "default");
     assert!(!nodes.limits_steals(LlcId(0), LlcId(1)));
     assert!(nodes.limits_steals(LlcId(0), LlcId(2)));
-    assert_eq!(nodes.limits_steals_for(), Nanos::from_micros(50));
+    assert_eq!(nodes.remote_steal_delay(), Nanos::from_micros(50));
     assert!(!policy(MACHINE, "numa=off").limits_steals(LlcId(0), LlcId(2)));
 }
 
