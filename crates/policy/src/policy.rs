@@ -18,7 +18,6 @@ pub struct Policy {
     /// The tables.
     pub plan: Plan,
     active: Active,
-    groups_on: bool,
     /// [`WakeGroups::short_runs`](crate::WakeGroups::short_runs), beside what every wake-up reads.
     pub(crate) short_runs: u64,
     /// [`WakeGroups::short_busy`](crate::WakeGroups::short_busy), if any task is short.
@@ -48,6 +47,8 @@ pub struct Policy {
 /// to decide ([`Policy::asked_in_vain`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
+    /// Wake-ups are queued in groups: policy 1, or an adversary, whose answers name groups.
+    pub groups: bool,
     /// Policy 1.
     pub wake_groups: bool,
     /// Policy 2.
@@ -78,11 +79,12 @@ impl Active {
         // its CPUs.
         let shared = plan.llcs.iter().any(|llc| llc.workers.len() > 1);
         let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1 && shared);
-        let groups_on = wake_groups || config.adversary != Adversary::None;
+        let groups = wake_groups || config.adversary != Adversary::None;
         Self {
+            groups,
             wake_groups,
             idle_filter: config.idle_filter.mode.resolve(wake_groups),
-            aggregation: groups_on && several_llcs && config.aggregation.mode.resolve(true),
+            aggregation: groups && several_llcs && config.aggregation.mode.resolve(true),
             migration_cap: match config.migration_cap.mode {
                 CapMode::Off => false,
                 CapMode::Fixed | CapMode::Adaptive => true,
@@ -93,8 +95,7 @@ impl Active {
             gates: config.steal.gates.resolve(many),
             wake_cost: config.wake_cost.mode.resolve(true),
             solo: plan.workers.len() > 1
-                && (config.solo.mode.resolve(!many && !several_llcs && !groups_on)
-                    || config.adversary != Adversary::None),
+                && (config.solo.mode.resolve(!many && !several_llcs && !groups) || config.adversary != Adversary::None),
             overtake: config.overtake.mode.resolve(true) || config.adversary != Adversary::None,
         }
     }
@@ -111,18 +112,16 @@ impl Policy {
             node.looks = usize::from(config.numa.looks);
         }
         let active = Active::new(&config, &plan);
-        let groups_on = active.wake_groups || config.adversary != Adversary::None;
-        let aggregates = active.aggregation;
+        let (groups, aggregates) = (active.groups, active.aggregation);
         let answers_plainly = config.adversary == Adversary::None && !aggregates;
         Self {
             active,
-            groups_on,
             aggregates,
-            yields_stay: !groups_on || config.adversary == Adversary::None,
+            yields_stay: !groups || config.adversary == Adversary::None,
             answers_plainly,
-            weighs_spawns: groups_on && config.adversary == Adversary::None,
-            one_way_in: !groups_on || (answers_plainly && plan.llcs.len() == 1),
-            spawns_stay: !groups_on || (answers_plainly && !(active.numa && plan.nodes.len() > 1)),
+            weighs_spawns: groups && config.adversary == Adversary::None,
+            one_way_in: !groups || (answers_plainly && plan.llcs.len() == 1),
+            spawns_stay: !groups || (answers_plainly && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
             short_busy: match config.wake_groups.short_runs {
@@ -150,7 +149,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn groups_on(&self) -> bool {
-        self.groups_on
+        self.active.groups
     }
 
     /// The names of policies that were asked for and do nothing, since wake-ups are not queued in groups: what they
@@ -173,7 +172,7 @@ impl Policy {
             ("aggregation", config.aggregation.mode == Mode::On),
             ("cap", cap),
         ];
-        let idle = asked.into_iter().filter(|(_, on)| *on && !self.groups_on);
+        let idle = asked.into_iter().filter(|(_, on)| *on && !self.active.groups);
         idle.map(|(name, _)| name).collect()
     }
 
@@ -199,7 +198,7 @@ impl Policy {
     /// from home are borrowed and change nothing.
     #[inline]
     pub fn ran(&self, task: &mut TaskPolicy, worker: WorkerId) {
-        if !self.groups_on {
+        if !self.active.groups {
             return;
         }
         if task.home_worker == worker {
@@ -226,7 +225,7 @@ impl Policy {
     /// counts, and the task has a new home.
     #[inline]
     pub fn moved(&self, task: &mut TaskPolicy, worker: WorkerId, now: Nanos) {
-        if !self.groups_on {
+        if !self.active.groups {
             return;
         }
         let Some(plan) = self.worker(worker) else {
@@ -246,7 +245,7 @@ impl Policy {
     /// migration.
     #[inline]
     pub fn stolen(&self, task: &mut TaskPolicy, thief: WorkerId, now: Nanos) {
-        if !self.groups_on || task.quota == 0 {
+        if !self.active.groups || task.quota == 0 {
             return;
         }
         let home = self.plan.groups.get(task.home.index());
@@ -360,7 +359,7 @@ impl Policy {
     pub fn gives_back(&self, task: &TaskPolicy, thief: WorkerId) -> bool {
         let node = |group: GroupId| self.plan.groups.get(group.index()).map(|plan| plan.node);
         let own = self.worker(thief).map(|plan| plan.node);
-        task.set.is_packed() && self.active.numa && self.groups_on && node(task.home) != own
+        task.set.is_packed() && self.active.numa && self.active.groups && node(task.home) != own
     }
 
     /// Which tasks a worker's tasks have woken.
