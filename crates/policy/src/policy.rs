@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, LlcPlan, Mode, Nanos, Overtaking, Plan, ProbeRate,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, NodeId, Overtaking, Plan, ProbeRate,
     RemoteStealView, Search, SetId, SoloStep, SoloTally, SoloTrial, TaskPolicy, Tick, UnparkView, Wakees, WorkerId,
     WorkerPlan, adversary, migration_cap::Cap, numa, wake_cost,
 };
@@ -297,22 +297,33 @@ impl Policy {
         if !self.active.numa {
             return view.queued;
         }
-        let node = self.plan.nodes.get(view.node.index());
-        let llc = self.plan.llcs.get(view.llc.index());
-        let place = match (node, llc) {
-            (Some(node), _) if self.plan.nodes.len() > 1 => numa::Place {
-                workers: node.workers.len(),
-                tolerance: node.tolerance,
-                after: numa.steal_after,
-            },
-            (_, Some(llc)) if self.plan.nodes.len() == 1 => numa::Place {
-                workers: llc.workers.len(),
-                tolerance: u32::from(numa.llc_tolerance),
-                after: self.config.aggregation.force_steal_after,
-            },
-            _ => return view.queued,
+        match self.far_place(view.node, view.llc) {
+            Some(place) => numa::remote_steal(numa, skip, place, view),
+            None => view.queued,
+        }
+    }
+
+    /// Whether policy 6 compares nodes; if not, there is one only, and it compares the caches of that.
+    #[inline]
+    fn compares_nodes(&self) -> bool {
+        self.plan.nodes.len() > 1
+    }
+
+    /// The place that the workers behind `llc` on `node` belong to, as policy 6 compares them.
+    #[inline]
+    fn far_place(&self, node: NodeId, llc: LlcId) -> Option<numa::Place> {
+        let (workers, tolerance) = if self.compares_nodes() {
+            let node = self.plan.nodes.get(node.index())?;
+            (node.workers.len(), node.tolerance)
+        } else {
+            let llc = self.plan.llcs.get(llc.index())?;
+            (llc.workers.len(), u32::from(self.config.numa.llc_tolerance))
         };
-        numa::remote_steal(numa, skip, place, view)
+        Some(numa::Place {
+            workers,
+            tolerance,
+            after: self.remote_steal_delay(),
+        })
     }
 
     /// Whether a search in which [`Policy::steal_remote`] allowed so many was spoiled: there was something to take, and
@@ -331,24 +342,25 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {
-        let llc = |id: LlcId| self.plan.llcs.get(id.index());
-        let (Some(own), Some(other)) = (llc(own), llc(other)) else {
+        let found = |llc: LlcId| {
+            let node = self.plan.llcs.get(llc.index())?.node;
+            Some((node, self.far_place(node, llc)?.workers))
+        };
+        let (Some((node, workers)), Some((other_node, other_workers))) = (found(own), found(other)) else {
             return self.active.numa;
         };
-        let workers = |llc: &LlcPlan| match self.plan.nodes.get(llc.node.index()) {
-            Some(node) if self.plan.nodes.len() > 1 => node.workers.len(),
-            _ => llc.workers.len(),
-        };
         self.active.numa
-            && (self.plan.nodes.len() == 1 || own.node != other.node)
-            && !numa::is_too_small(&self.config.numa, workers(own).min(workers(other)))
+            && (!self.compares_nodes() || node != other_node)
+            && !numa::is_too_small(&self.config.numa, workers.min(other_workers))
     }
 
     /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.
+    #[inline]
     fn remote_steal_delay(&self) -> Nanos {
-        match self.plan.nodes.len() {
-            1 => self.config.aggregation.force_steal_after,
-            _ => self.config.numa.steal_after,
+        if self.compares_nodes() {
+            self.config.numa.steal_after
+        } else {
+            self.config.aggregation.force_steal_after
         }
     }
 

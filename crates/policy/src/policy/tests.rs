@@ -180,7 +180,7 @@ fn what_workers_get_follows_the_modes() {
 #[test]
 fn without_policy_6_thieves_take_what_they_find() {
     let view = RemoteStealView {
-        node: crate::NodeId(1),
+        node: NodeId(1),
         llc: LlcId(2),
         dry_for: Nanos(0),
         skips: 0,
@@ -200,7 +200,7 @@ fn a_search_is_spoiled_by_what_is_left_not_by_nothing_or_by_time() {
     let policy = policy(MACHINE, "default");
     let check = |dry_us, queued, idle_here, spoiled| {
         let view = RemoteStealView {
-            node: crate::NodeId(1),
+            node: NodeId(1),
             llc: LlcId(2),
             dry_for: Nanos::from_micros(dry_us),
             skips: 0,
@@ -224,7 +224,7 @@ fn on_one_node_caches_tolerate_two() {
     let check_with = |config, dry_us, running, queued, taken| {
         let policy = policy("llc:4 core:8", config);
         let view = RemoteStealView {
-            node: crate::NodeId(0),
+            node: NodeId(0),
             llc: LlcId(1),
             dry_for: Nanos::from_micros(dry_us),
             skips: 0,
