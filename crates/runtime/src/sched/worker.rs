@@ -25,6 +25,24 @@ use crate::sys::clock;
 use crate::task::meta::{BINDS, BOUND, LastWorker};
 use crate::task::{Ran, Runnable, cell};
 
+/// What a worker that has looked about between two tasks does next.
+#[derive(Debug)]
+#[must_use = "the runtime may stop, or there is a task to run"]
+pub(super) enum Looked {
+    /// It ends: the runtime stops.
+    Stop,
+    /// It goes on with its deque: there was nothing.
+    Nothing,
+    /// It runs this.
+    Task(Runnable),
+}
+
+impl From<Option<Runnable>> for Looked {
+    fn from(found: Option<Runnable>) -> Self {
+        found.map_or(Self::Nothing, Self::Task)
+    }
+}
+
 /// A worker, on its own thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -152,10 +170,12 @@ impl Worker {
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
         let _exclusive = Exclusive::begin();
-        if self.pace.is_due()
-            && let Some(runnable) = self.comes_between()?
-        {
-            return Some(runnable);
+        if self.pace.is_due() {
+            match self.comes_between() {
+                Looked::Stop => return None,
+                Looked::Nothing => {}
+                Looked::Task(runnable) => return Some(runnable),
+            }
         }
         match self.next_local() {
             Some(runnable) => Some(runnable),
@@ -219,12 +239,11 @@ impl Worker {
     }
 
     /// Between tasks, every interval: read the clock, see whether to stop, offer surplus, serve the shared queues.
-    /// `None`: stop. `Some(None)`: nothing there, go on with the deque.
     #[cold]
-    pub(super) fn look_up(&mut self) -> Option<Option<Runnable>> {
+    pub(super) fn look_up(&mut self) -> Looked {
         let context = &self.context;
         if context.shared.sleepers.is_stopping() {
-            return None;
+            return Looked::Stop;
         }
         let now = Nanos(clock::nanos());
         let elapsed = self.took(now.since(context.now.get()));
@@ -292,7 +311,7 @@ impl Worker {
             // looked just then.
             self.name_successor();
         }
-        Some(found)
+        Looked::from(found)
     }
 
     /// What it runs next was taken in between, and may run for long: meanwhile thieves shall find what is in the slot,
