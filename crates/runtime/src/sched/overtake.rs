@@ -344,8 +344,9 @@ mod tests {
     }
 
     fn binds(runnable: Runnable, still: &Still) -> Runnable {
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(quadrille_policy::WorkerId(0)));
+        runnable
+            .last_worker()
+            .set(LastWorker::ran_on(quadrille_policy::WorkerId(0)));
         assert_eq!(still.shared.worker_count(), 1);
         runnable.meta().set(BOUND);
         runnable

@@ -331,11 +331,10 @@ impl Worker {
     /// which a `&mut self` that lives meanwhile would forbid.
     /// Inlined: see `Frame::suspend`.
     #[inline(always)]
-    pub(super) fn execute(&self, runnable: Runnable) {
+    pub(super) fn execute(&self, mut runnable: Runnable) {
         let context = &self.context;
         let meta = runnable.meta();
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let last = unsafe { meta.last_worker() };
+        let last = runnable.last_worker();
         let from = last.get();
         let here = LastWorker::ran_on(context.id);
         if from != here {
@@ -352,11 +351,8 @@ impl Worker {
             }
             last.set(here);
             // Not for every run: where a task ran here the last time, and no wake has placed it since, the policy
-            // knows. SAFETY: as above.
-            let cell = unsafe { meta.policy() };
-            // SAFETY: nobody else reads or writes it meanwhile, and this is the only reference. A copy would be taken
-            // apart field by field.
-            context.shared.policy.ran(unsafe { &mut *cell.as_ptr() }, context.id);
+            // knows.
+            context.shared.policy.ran(runnable.policy_mut(), context.id);
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
@@ -389,8 +385,7 @@ impl Worker {
         };
         counters.count_move(cause, level);
         if !first_run && matches!(level, Level::Node | Level::Machine) {
-            // SAFETY: we hold the runnable (rule 1 of `task`).
-            let cell = unsafe { runnable.meta().policy() };
+            let cell = runnable.policy();
             let mut task = cell.get();
             policy.stolen(&mut task, to, self.context.now.get());
             cell.set(task);
