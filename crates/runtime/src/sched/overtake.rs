@@ -147,7 +147,7 @@ impl Worker {
         // What it did meanwhile no task took.
         let now = self.times_polls();
         if let Looked::Task(runnable) = &looked {
-            self.meets(runnable);
+            self.mark_if_long(runnable);
             self.overtaking.begins(runnable.meta().id.number());
             return looked;
         }
@@ -161,8 +161,8 @@ impl Worker {
         now
     }
 
-    /// What is known of the task goes with it.
-    fn meets(&mut self, runnable: &Runnable) {
+    /// What is known of the task goes with it: a mark, or none.
+    fn mark_if_long(&mut self, runnable: &Runnable) {
         let meta = runnable.meta();
         let was_marked = meta.has(LONG);
         let is_marked = self.overtaking.meets(meta.id.number(), was_marked);
@@ -180,7 +180,7 @@ impl Worker {
             self.overtaking.pauses();
             return None;
         };
-        self.meets(&runnable);
+        self.mark_if_long(&runnable);
         let task = runnable.meta().id.number();
         if self.overtaking.may_pass(task) {
             let now = now.unwrap_or_else(|| self.times_polls());
@@ -218,7 +218,7 @@ impl Worker {
             }
             next = self.after(&mut round);
             if let Some(runnable) = &next {
-                self.meets(runnable);
+                self.mark_if_long(runnable);
             }
         }
         if passed > 0 {
@@ -235,7 +235,7 @@ impl Worker {
                     self.overtaking.pauses();
                     return None;
                 };
-                self.meets(&next);
+                self.mark_if_long(&next);
                 next
             }
         };

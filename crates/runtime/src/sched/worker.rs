@@ -150,7 +150,7 @@ impl Worker {
         //   pointer. Builds with debug assertions see to it (`Exclusive`).
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
-        self.context.takes_turn();
+        self.context.take_turn();
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.begins();
         let notes = self.notes_tasks();
@@ -262,12 +262,12 @@ impl Worker {
         context.me().told.tell_average(average);
         self.context
             .load
-            .goes_on(&context.shared, self.llc(), &context.me().counters, now);
+            .publish_due(&context.shared, self.llc(), &context.me().counters, now);
         if context.local.len() > 0 {
             context.offer();
         }
         self.context.fire();
-        self.context.lends_turn();
+        self.context.lend_turn();
         // A bound FIFO that is never empty would keep it from the mailbox (W5).
         context.bound.collect(&context.me().bound);
         if self.run_delay.look(now) {
@@ -281,7 +281,7 @@ impl Worker {
         }
         self.serve_ring();
         self.poll_own(now);
-        let now = self.goes_solo(now);
+        let now = self.obey_solo(now);
         // First the duty: a shared queue that is never empty must not keep us from it. So must it not keep us from what
         // we have put up for others and nobody came for: that is taken only once it is old.
         let mut found = self.observe(now);
@@ -306,7 +306,7 @@ impl Worker {
             // the slot for ever, and so would every other worker. What is taken back has lost its place: more of it
             // follows that one.
             self.pace.found(what);
-            self.gives_up_slot();
+            self.vacate_slot();
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.
             self.name_successor();
@@ -317,7 +317,7 @@ impl Worker {
     /// What it runs next was taken in between, and may run for long: meanwhile thieves shall find what is in the slot,
     /// where they don't look. If there is something in the deque they find that, and the slot's task keeps its place
     /// before it.
-    fn gives_up_slot(&self) {
+    fn vacate_slot(&self) {
         let context = &self.context;
         if context.local.len() == 0
             && let Some(runnable) = context.me().slot.take()
