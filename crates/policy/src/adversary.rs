@@ -124,9 +124,9 @@ mod tests {
                     let view = random_view(&mut rng, workers);
                     let mut task = task(&policy, u16::try_from(rng.below(workers)).unwrap());
                     let inside = view.waker.is_some();
-                    check_sound(&policy, inside, policy.place_wake(&view, &mut task, &mut rng));
+                    check_sound(&policy, inside, policy.place_wake(&view, &mut task, &mut rng).0);
                     task.home = GroupId(u16::MAX);
-                    check_sound(&policy, inside, policy.place_wake(&view, &mut task, &mut rng));
+                    check_sound(&policy, inside, policy.place_wake(&view, &mut task, &mut rng).0);
                 }
             }
         }
@@ -139,7 +139,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let mut ask = |policy: &Policy, worker| {
             let mut task = task(policy, worker);
-            drawn(policy.place_wake(&VIEW, &mut task, &mut rng))
+            drawn(policy.place_wake(&VIEW, &mut task, &mut rng).0)
         };
         assert_eq!(ask(&zero, 9), "group 0 (worker 0)");
         assert_eq!((ask(&far, 0), ask(&far, 31)), ("group 7".into(), "group 1".into()));

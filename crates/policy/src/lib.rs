@@ -6,16 +6,28 @@
 //! | question | asked when | answered by |
 //! |---|---|---|
 //! | where is it queued, who is claimed? | a task becomes ready, or is new | [`Policy::place_wake`], [`Policy::place_spawn`] |
+//! | does a woken task join those that run now? | it goes to its waker's slot | [`Streaks`], [`Policy::joins_streak`] |
+//! | is the newest task taken before the oldest? | one waits for another's end | [`Policy::takes_newest`] |
 //! | is an idle worker unparked? | work was published | [`Policy::unpark`] |
+//! | how long will the last of these wait? | new tasks go to a deque faster than they run | [`Bursts`] |
+//! | what does it cost that others want the CPUs? | an unparked worker lies down | [`Contention`] |
+//! | does the worker look up from its deque, how much does it take? | before a task | [`Pace`] |
+//! | does a long task go behind short ones? | its turn has come | [`Overtaking`] |
+//! | is the next look into the injector put off? | a worker drains it faster than it is filled | [`Coalescing`] |
 //! | is a far queue looked at, and how much taken? | a worker has nothing to do | [`Gates`], [`LlcPlan::others`], [`Policy::steal_remote`] |
 //! | whose deques are looked at, in what order? | a worker has nothing to do | [`Policy::victims`] |
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
+//! | who drains a queue whose own workers are busy? | somebody searches; the sentinel is up | [`Policy::members_are_away`], [`Glances`] |
+//! | are events asked for at once? | a worker has run dry | [`EarlyPolls`] |
+//! | does it spin, and for how long? | a thread is about to sleep | [`Spins`] |
 //! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`], [`Policy::left_to_first`] |
 //! | how late may timers be to expire together? | a worker is about to sleep | [`Policy::timer_slack`] |
 //! | is a count published? | tasks switch | [`LazyCounter`], [`BusyCounter`] |
 //! | which cache do tasks that share data prefer, and how many come? | once an epoch | [`SetPolicy`], [`Policy::pull`] |
 //! | what may leave a cache? | a worker has work to spare | [`Policy::exports`] |
+//! | which worker is a thread bound to? | it is about to start; somebody would steal it | [`Policy::binds_elsewhere`], [`Policy::threads_to_steal`], [`Backlog`] |
+//! | does one worker go on alone? | a window of measuring has passed | [`Policy::solo`], [`SoloTrial`] |
 //!
 //! In return the mechanism tells what became of a task: [`Policy::ran`], [`Policy::moved`], [`Policy::stolen`].
 //!
@@ -46,7 +58,7 @@
 //!     coupling: CouplingView::default(),
 //! };
 //! // The task's home worker is the third member of its group, and idle.
-//! let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+//! let (answer, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
 //! assert!(matches!(answer, Placement::Group { group, .. } if group == task.home));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -25,8 +25,8 @@
 //!     goes to the queue of the cache, which thieves need no group lock for.
 //!
 //! No wake but those of steps 2, 3, 9 and 10 crosses last-level caches: that is for thieves. A task that crosses in
-//! steps 3 and 10 keeps its home. Bound tasks are not asked about. With groups off, only steps 1 and 4 remain, and
-//! injectors for wakes from outside.
+//! steps 3 and 10 keeps its home. Bound tasks are not asked about. With groups off there is no home and nothing to
+//! weigh: [`Policy::wake_without_groups`] has the answer, as has [`Policy::spawn_without_groups`] for a new task.
 //!
 //! [`WakeGroups::short_runs`]: crate::WakeGroups::short_runs
 //! [`WakeGroups::short_busy`]: crate::WakeGroups::short_busy
@@ -101,26 +101,36 @@ pub enum Reason {
 }
 
 impl Policy {
-    /// Where a task that became ready is queued.
+    /// Where a task that became ready is queued, and what decided.
     #[inline]
-    pub fn place_wake(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
-        self.place_wake_because(view, task, rng).0
-    }
-
-    /// As [`Policy::place_wake`], with what decided.
-    #[inline]
-    pub fn place_wake_because(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
+    pub fn place_wake(&self, view: &WakeView, task: &mut TaskPolicy, rng: &mut Rng) -> (Placement, Reason) {
         if self.groups_on() {
             return self.place_in_groups(view, task, rng);
         }
-        let placement = match view.waker {
-            None => Placement::Injector {
-                llc: self.home_llc(task),
-            },
-            Some(_) if view.yielded => Placement::Deque,
+        (Self::wake_without_groups(view.waker, view.yielded), Reason::Other)
+    }
+
+    /// What [`Policy::place_wake`] answers with groups off, for which nobody need fill a view: a worker keeps what it
+    /// wakes, and the first injector has what comes from outside.
+    #[inline]
+    #[must_use]
+    pub const fn wake_without_groups(waker: Option<WorkerId>, yielded: bool) -> Placement {
+        match waker {
+            None => Placement::Injector { llc: LlcId(0) },
+            Some(_) if yielded => Placement::Deque,
             Some(_) => Placement::Slot,
-        };
-        (placement, Reason::Other)
+        }
+    }
+
+    /// What [`Policy::place_spawn`] answers with groups off, for which nobody need fill a view: a worker keeps what it
+    /// spawns, also where policy 6 is on, and the first injector has what comes from outside.
+    #[inline]
+    #[must_use]
+    pub const fn spawn_without_groups(spawner: Option<WorkerId>) -> Placement {
+        match spawner {
+            None => Placement::Injector { llc: LlcId(0) },
+            Some(_) => Placement::Deque,
+        }
     }
 
     /// Whether every task that gives way goes to the back of its worker's deque, so that [`Policy::place_wake`] need
@@ -139,7 +149,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn stays_with_waker(&self, waker: WorkerId, task: &TaskPolicy, slot_is_free: impl FnOnce() -> bool) -> bool {
-        waker == task.home_worker && self.homes_stay && slot_is_free()
+        waker == task.home_worker && self.answers_plainly && slot_is_free()
     }
 
     /// Whether [`Policy::place_wake`] leaves a task in its waker's slot because of how long tasks run there and at its
@@ -147,19 +157,21 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn stays_as_short(&self, waker_run: Nanos, home_run: Nanos, wake_cost: Nanos) -> bool {
-        self.homes_stay && self.is_short(waker_run, home_run, wake_cost)
+        self.answers_plainly && self.is_short(waker_run, home_run, wake_cost)
     }
 
-    /// Whether every new task of a worker stays in that one's deque, so that [`Policy::place_spawn`] need not be asked:
-    /// because groups are off, or because that would always be the answer.
+    /// Whether every new task of a worker stays in that one's deque, which is what [`Policy::spawn_without_groups`]
+    /// says, so that [`Policy::place_spawn`] need not be asked: because groups are off, or because that would always be
+    /// the answer.
     #[inline]
     #[must_use]
     pub fn spawns_stay(&self) -> bool {
         self.spawns_stay
     }
 
-    /// Whether every new task from outside goes to the only cache's injector, so that [`Policy::place_spawn`] need not
-    /// be asked: because groups are off, or because that would always be the answer.
+    /// Whether every new task from outside goes to the first injector, which is what [`Policy::spawn_without_groups`]
+    /// says, so that [`Policy::place_spawn`] need not be asked: because groups are off, or because that would always be
+    /// the answer.
     #[inline]
     #[must_use]
     pub fn has_one_way_in(&self) -> bool {
@@ -170,8 +182,11 @@ impl Policy {
     /// so.
     #[inline]
     pub fn place_spawn(&self, view: &SpawnView, task: &mut TaskPolicy, rng: &mut Rng) -> Placement {
-        if self.config.adversary != Adversary::None {
-            return adversary::place(self, view.spawner, task, rng);
+        if !self.weighs_spawns {
+            return match self.config.adversary {
+                Adversary::None => Self::spawn_without_groups(view.spawner),
+                _ => adversary::place(self, view.spawner, task, rng),
+            };
         }
         if let Some(turn) = view.spread
             && let Some(placement) = self.spread_to(turn)
@@ -374,12 +389,6 @@ impl Policy {
     fn overflows(&self, view: &WakeView, home: &GroupPlan) -> bool {
         let most = home.members.len() as u64 * u64::from(self.config.wake_groups.overflow_factor);
         u64::from(view.home_queued) > most
-    }
-
-    #[inline]
-    fn home_llc(&self, task: &TaskPolicy) -> LlcId {
-        let home = self.plan.groups.get(task.home.index());
-        home.map_or(LlcId(0), |group| group.llc)
     }
 
     /// Where the task number `turn` of a spread set begins: with one cache for each, then with other groups of them.

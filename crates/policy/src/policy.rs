@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::{
-    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, LlcPlan, Mode, Nanos, Overtaking, Plan, ProbeRate,
+    Adversary, CapMode, Config, Gates, GroupId, LazyRule, LlcId, Mode, Nanos, NodeId, Overtaking, Plan, ProbeRate,
     RemoteStealView, Search, SetId, SoloStep, SoloTally, SoloTrial, TaskPolicy, Tick, UnparkView, Wakees, WorkerId,
     WorkerPlan, adversary, migration_cap::Cap, numa, wake_cost,
 };
@@ -18,7 +18,6 @@ pub struct Policy {
     /// The tables.
     pub plan: Plan,
     active: Active,
-    groups_on: bool,
     /// [`WakeGroups::short_runs`](crate::WakeGroups::short_runs), beside what every wake-up reads.
     pub(crate) short_runs: u64,
     /// [`WakeGroups::short_busy`](crate::WakeGroups::short_busy), if any task is short.
@@ -31,8 +30,10 @@ pub struct Policy {
     pub(crate) aggregates: bool,
     /// See [`Policy::yields_stay`].
     pub(crate) yields_stay: bool,
-    /// Tasks that are woken at home stay: no adversary answers, and there are no sets to look at.
-    pub(crate) homes_stay: bool,
+    /// Neither an adversary nor a set has a say in where a task goes.
+    pub(crate) answers_plainly: bool,
+    /// [`Policy::place_spawn`] has something to weigh: groups are on, and no adversary answers.
+    pub(crate) weighs_spawns: bool,
     /// See [`Policy::spawns_stay`].
     pub(crate) spawns_stay: bool,
     /// See [`Policy::has_one_way_in`].
@@ -43,9 +44,11 @@ pub struct Policy {
 
 /// Which policies are on, once `auto` is decided. Policies 3 and 6 are about several last-level caches: with one they
 /// are off, also if asked for. Policy 3 is also off where wake-ups are not queued in groups; 2 and 4 then have nothing
-/// to decide ([`Policy::without_groups`]).
+/// to decide ([`Policy::asked_in_vain`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
+    /// Wake-ups are queued in groups: policy 1, or an adversary, whose answers name groups.
+    pub groups: bool,
     /// Policy 1.
     pub wake_groups: bool,
     /// Policy 2.
@@ -76,11 +79,12 @@ impl Active {
         // its CPUs.
         let shared = plan.llcs.iter().any(|llc| llc.workers.len() > 1);
         let wake_groups = config.wake_groups.mode.resolve(many && plan.groups.len() > 1 && shared);
-        let groups_on = wake_groups || config.adversary != Adversary::None;
+        let groups = wake_groups || config.adversary != Adversary::None;
         Self {
+            groups,
             wake_groups,
             idle_filter: config.idle_filter.mode.resolve(wake_groups),
-            aggregation: groups_on && several_llcs && config.aggregation.mode.resolve(true),
+            aggregation: groups && several_llcs && config.aggregation.mode.resolve(true),
             migration_cap: match config.migration_cap.mode {
                 CapMode::Off => false,
                 CapMode::Fixed | CapMode::Adaptive => true,
@@ -91,8 +95,7 @@ impl Active {
             gates: config.steal.gates.resolve(many),
             wake_cost: config.wake_cost.mode.resolve(true),
             solo: plan.workers.len() > 1
-                && (config.solo.mode.resolve(!many && !several_llcs && !groups_on)
-                    || config.adversary != Adversary::None),
+                && (config.solo.mode.resolve(!many && !several_llcs && !groups) || config.adversary != Adversary::None),
             overtake: config.overtake.mode.resolve(true) || config.adversary != Adversary::None,
         }
     }
@@ -109,17 +112,16 @@ impl Policy {
             node.looks = usize::from(config.numa.looks);
         }
         let active = Active::new(&config, &plan);
-        let groups_on = active.wake_groups || config.adversary != Adversary::None;
-        let aggregates = active.aggregation;
-        let homes_stay = config.adversary == Adversary::None && !aggregates;
+        let (groups, aggregates) = (active.groups, active.aggregation);
+        let answers_plainly = config.adversary == Adversary::None && !aggregates;
         Self {
             active,
-            groups_on,
             aggregates,
-            yields_stay: !groups_on || config.adversary == Adversary::None,
-            homes_stay,
-            one_way_in: !groups_on || (homes_stay && plan.llcs.len() == 1),
-            spawns_stay: !groups_on || (homes_stay && !(active.numa && plan.nodes.len() > 1)),
+            yields_stay: !groups || config.adversary == Adversary::None,
+            answers_plainly,
+            weighs_spawns: groups && config.adversary == Adversary::None,
+            one_way_in: !groups || (answers_plainly && plan.llcs.len() == 1),
+            spawns_stay: !groups || (answers_plainly && !(active.numa && plan.nodes.len() > 1)),
             smallest_llc: plan.smallest_llc(),
             short_runs: u64::from(config.wake_groups.short_runs),
             short_busy: match config.wake_groups.short_runs {
@@ -147,7 +149,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn groups_on(&self) -> bool {
-        self.groups_on
+        self.active.groups
     }
 
     /// The names of policies that were asked for and do nothing, since wake-ups are not queued in groups: what they
@@ -158,11 +160,11 @@ impl Policy {
     ///
     /// let config: Config = "filter=on,cap=fixed".parse()?;
     /// let plan = Plan::compile(&"core:2".parse()?, &config.plan_options(None))?;
-    /// assert_eq!(Policy::new(config, plan).without_groups(), ["filter", "cap"]);
+    /// assert_eq!(Policy::new(config, plan).asked_in_vain(), ["filter", "cap"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn without_groups(&self) -> Vec<&'static str> {
+    pub fn asked_in_vain(&self) -> Vec<&'static str> {
         let config = &self.config;
         let cap = matches!(config.migration_cap.mode, CapMode::Fixed | CapMode::Adaptive);
         let asked = [
@@ -170,7 +172,7 @@ impl Policy {
             ("aggregation", config.aggregation.mode == Mode::On),
             ("cap", cap),
         ];
-        let idle = asked.into_iter().filter(|(_, on)| *on && !self.groups_on);
+        let idle = asked.into_iter().filter(|(_, on)| *on && !self.active.groups);
         idle.map(|(name, _)| name).collect()
     }
 
@@ -196,7 +198,7 @@ impl Policy {
     /// from home are borrowed and change nothing.
     #[inline]
     pub fn ran(&self, task: &mut TaskPolicy, worker: WorkerId) {
-        if !self.groups_on {
+        if !self.active.groups {
             return;
         }
         if task.home_worker == worker {
@@ -223,7 +225,7 @@ impl Policy {
     /// counts, and the task has a new home.
     #[inline]
     pub fn moved(&self, task: &mut TaskPolicy, worker: WorkerId, now: Nanos) {
-        if !self.groups_on {
+        if !self.active.groups {
             return;
         }
         let Some(plan) = self.worker(worker) else {
@@ -243,7 +245,7 @@ impl Policy {
     /// migration.
     #[inline]
     pub fn stolen(&self, task: &mut TaskPolicy, thief: WorkerId, now: Nanos) {
-        if !self.groups_on || task.quota == 0 {
+        if !self.active.groups || task.quota == 0 {
             return;
         }
         let home = self.plan.groups.get(task.home.index());
@@ -295,22 +297,33 @@ impl Policy {
         if !self.active.numa {
             return view.queued;
         }
-        let node = self.plan.nodes.get(view.node.index());
-        let llc = self.plan.llcs.get(view.llc.index());
-        let place = match (node, llc) {
-            (Some(node), _) if self.plan.nodes.len() > 1 => numa::Place {
-                workers: node.workers.len(),
-                tolerance: node.tolerance,
-                after: numa.steal_after,
-            },
-            (_, Some(llc)) if self.plan.nodes.len() == 1 => numa::Place {
-                workers: llc.workers.len(),
-                tolerance: u32::from(numa.llc_tolerance),
-                after: self.config.aggregation.force_steal_after,
-            },
-            _ => return view.queued,
+        match self.far_place(view.node, view.llc) {
+            Some(place) => numa::remote_steal(numa, skip, place, view),
+            None => view.queued,
+        }
+    }
+
+    /// Whether policy 6 compares nodes; if not, there is one only, and it compares the caches of that.
+    #[inline]
+    fn compares_nodes(&self) -> bool {
+        self.plan.nodes.len() > 1
+    }
+
+    /// The place that the workers behind `llc` on `node` belong to, as policy 6 compares them.
+    #[inline]
+    fn far_place(&self, node: NodeId, llc: LlcId) -> Option<numa::Place> {
+        let (workers, tolerance) = if self.compares_nodes() {
+            let node = self.plan.nodes.get(node.index())?;
+            (node.workers.len(), node.tolerance)
+        } else {
+            let llc = self.plan.llcs.get(llc.index())?;
+            (llc.workers.len(), u32::from(self.config.numa.llc_tolerance))
         };
-        numa::remote_steal(numa, skip, place, view)
+        Some(numa::Place {
+            workers,
+            tolerance,
+            after: self.remote_steal_delay(),
+        })
     }
 
     /// Whether a search in which [`Policy::steal_remote`] allowed so many was spoiled: there was something to take, and
@@ -319,7 +332,7 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn spoils(&self, view: &RemoteStealView, allowed: u32) -> bool {
-        allowed == 0 && view.queued > 0 && view.dry_for >= self.limits_steals_for()
+        allowed == 0 && view.queued > 0 && view.dry_for >= self.remote_steal_delay()
     }
 
     /// Whether policy 6 has a say in what is stolen from `other` by a worker behind `own`: they are on different nodes,
@@ -329,24 +342,25 @@ impl Policy {
     #[inline]
     #[must_use]
     pub fn limits_steals(&self, own: LlcId, other: LlcId) -> bool {
-        let llc = |id: LlcId| self.plan.llcs.get(id.index());
-        let (Some(own), Some(other)) = (llc(own), llc(other)) else {
+        let found = |llc: LlcId| {
+            let node = self.plan.llcs.get(llc.index())?.node;
+            Some((node, self.far_place(node, llc)?.workers))
+        };
+        let (Some((node, workers)), Some((other_node, other_workers))) = (found(own), found(other)) else {
             return self.active.numa;
         };
-        let workers = |llc: &LlcPlan| match self.plan.nodes.get(llc.node.index()) {
-            Some(node) if self.plan.nodes.len() > 1 => node.workers.len(),
-            _ => llc.workers.len(),
-        };
         self.active.numa
-            && (self.plan.nodes.len() == 1 || own.node != other.node)
-            && !numa::is_too_small(&self.config.numa, workers(own).min(workers(other)))
+            && (!self.compares_nodes() || node != other_node)
+            && !numa::is_too_small(&self.config.numa, workers.min(other_workers))
     }
 
     /// For how long a worker has found nothing before [`Policy::steal_remote`] can allow anything but what is overdue.
-    fn limits_steals_for(&self) -> Nanos {
-        match self.plan.nodes.len() {
-            1 => self.config.aggregation.force_steal_after,
-            _ => self.config.numa.steal_after,
+    #[inline]
+    fn remote_steal_delay(&self) -> Nanos {
+        if self.compares_nodes() {
+            self.config.numa.steal_after
+        } else {
+            self.config.aggregation.force_steal_after
         }
     }
 
@@ -357,7 +371,7 @@ impl Policy {
     pub fn gives_back(&self, task: &TaskPolicy, thief: WorkerId) -> bool {
         let node = |group: GroupId| self.plan.groups.get(group.index()).map(|plan| plan.node);
         let own = self.worker(thief).map(|plan| plan.node);
-        task.set.is_packed() && self.active.numa && self.groups_on && node(task.home) != own
+        task.set.is_packed() && self.active.numa && self.active.groups && node(task.home) != own
     }
 
     /// Which tasks a worker's tasks have woken.

@@ -37,7 +37,8 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Runs `future` on the calling thread, which may block, until it is ready.
+/// Runs `future` on the calling thread, which may block, until it is ready. `sync/block` has another loop, for a worker
+/// that may not.
 pub(crate) fn block_on_here<F: Future>(future: F) -> F::Output {
     match block_on_until(future, None) {
         Some(output) => output,

@@ -333,7 +333,7 @@ impl Builder {
         for warning in machine.found.iter().flat_map(|found| &found.warnings) {
             let _ = write!(report, "; {warning}");
         }
-        let idle = policy.without_groups();
+        let idle = policy.asked_in_vain();
         if !idle.is_empty() {
             let _ = write!(report, "; without groups nothing asks for {}", idle.join(", "));
         }

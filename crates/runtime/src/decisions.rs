@@ -148,7 +148,7 @@ pub(crate) fn place_wake(
     rng: &mut Rng,
 ) -> (Placement, Reason) {
     let before = (*task, *rng);
-    let (placement, reason) = policy.place_wake_because(view, task, rng);
+    let (placement, reason) = policy.place_wake(view, task, rng);
     log::note(|| Decision::Wake {
         view: *view,
         task: before.0,

@@ -204,6 +204,13 @@ impl Handle {
     ///
     /// On a runtime that has shut down the task is dropped and the handle gives a cancelled
     /// [`JoinError`](crate::task::JoinError).
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::new()?;
+    /// let answer = runtime.handle().spawn(async { 6 * 7 });
+    /// assert_eq!(runtime.block_on(answer)?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[track_caller]
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
@@ -230,6 +237,13 @@ impl Handle {
     ///
     /// The result is cancelled if the runtime shuts down before `f` has started, or if there is no thread and the
     /// system has none to give.
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::new()?;
+    /// let manifest = runtime.handle().spawn_blocking(|| std::fs::read_to_string("Cargo.toml"));
+    /// assert!(runtime.block_on(manifest)??.contains("[package]"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn spawn_blocking<F, R>(&self, f: F) -> JoinHandle<R>
     where
         F: FnOnce() -> R + Send + 'static,
@@ -263,6 +277,14 @@ impl Handle {
     /// Before the thread sleeps it spins for as long as two wake-ups cost, 50 us at most, as long as that pays and a
     /// worker is idle or there are more CPUs than workers ([`Config::spin_max`]; `spin=0ns`: never): a task that it
     /// waits for takes 1 us where a sleep takes 10 and more.
+    ///
+    /// ```
+    /// let runtime = quadrille::Runtime::new()?;
+    /// let message = String::from("hello"); // neither the future nor its output need be 'static
+    /// let length = runtime.handle().block_on(async { message.len() });
+    /// assert_eq!(length, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Panics
     /// On a worker thread: inside a task use `.await`, on a user-level thread [`.wait()`](crate::Wait::wait), or
@@ -355,6 +377,17 @@ impl fmt::Debug for Handle {
 
 /// Spawns a task on the current runtime; see [`Handle::spawn`].
 ///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let tasks = [1, 2, 3].map(|n| quadrille::spawn(async move { n * n }));
+/// let mut squares = Vec::new();
+/// for task in tasks {
+///     squares.push(task.await.unwrap());
+/// }
+/// assert_eq!(squares, [1, 4, 9]);
+/// # });
+/// ```
+///
 /// # Panics
 /// Outside a runtime.
 #[track_caller]
@@ -371,6 +404,16 @@ where
 }
 
 /// Runs a closure that may block on the current runtime's blocking pool; see [`Handle::spawn_blocking`].
+///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// let slept = quadrille::spawn_blocking(|| {
+///     std::thread::sleep(std::time::Duration::from_millis(1)); // would hold up a worker in a task
+///     "done"
+/// });
+/// assert_eq!(slept.await.unwrap(), "done");
+/// # });
+/// ```
 ///
 /// # Panics
 /// Outside a runtime.

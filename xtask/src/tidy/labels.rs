@@ -8,8 +8,11 @@
 //! step may also stand alone: `(B)` in a theorem's section is that theorem's, elsewhere every theorem's of the page.
 //! Cited is what other comments mention. Of the bare names only `W` and `Q` count, because `L1` and `x86` are not
 //! theorems.
+//!
+//! A file *owns* a name by a heading of its README, `## W1: no lost wake-up`, or by a comment, `# Theorem C` or
+//! `Label Woken: ...`. A name has one owner: of two, who reads a citation could not tell which one is meant.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Finding;
 use super::source::Source;
@@ -74,6 +77,60 @@ pub(super) fn declared_by_docs(source: &Source, declared: &mut BTreeSet<Label>) 
             declared.insert(label);
         }
     }
+}
+
+/// The names that a README owns, and their lines.
+pub(super) fn owned_by_readme(text: &str) -> Vec<(usize, String)> {
+    let name = |line: &str| {
+        let (name, rest) = name_at(line.strip_prefix('#')?.trim_start_matches('#').strip_prefix(' ')?)?;
+        rest.starts_with(':').then(|| name.to_owned())
+    };
+    numbered(text.lines(), name)
+}
+
+/// The names that the comments of a Rust file own, and their lines.
+pub(super) fn owned_by_comments(source: &Source) -> Vec<(usize, String)> {
+    numbered(source.lines.iter(), |line| {
+        let text = line.doc().or_else(|| line.remark())?;
+        let begun = match text.strip_prefix("# Theorem ") {
+            Some(rest) => rest,
+            None => text.split_once("Label ")?.1,
+        };
+        name_at(begun).map(|(name, _)| name.to_owned())
+    })
+}
+
+/// Checks that no name is owned by two files: `owned` has path, line and name of each declaration.
+pub(super) fn check_owners<'a>(owned: impl IntoIterator<Item = (&'a str, usize, String)>) -> Vec<Finding> {
+    let mut owners = BTreeMap::new();
+    let mut found = Vec::new();
+    for (path, line, name) in owned {
+        match owners.get(&name) {
+            Some(owner) if *owner == path => {}
+            Some(owner) => found.push(Finding::new(
+                path,
+                line,
+                format!("`{name}` is declared by {owner} as well"),
+            )),
+            None => _ = owners.insert(name, path),
+        }
+    }
+    found
+}
+
+/// What `name` finds in each of `lines`, with its number.
+fn numbered<T>(lines: impl Iterator<Item = T>, name: impl Fn(T) -> Option<String>) -> Vec<(usize, String)> {
+    lines
+        .enumerate()
+        .filter_map(|(index, line)| Some((index + 1, name(line)?)))
+        .collect()
+}
+
+/// Splits a name, which begins with a capital letter, off the start of `text`.
+fn name_at(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    text.starts_with(|c: char| c.is_ascii_uppercase())
+        .then(|| text.split_at(end))
 }
 
 /// Checks the labels that the comments of one file cite.
@@ -210,6 +267,47 @@ mod tests {
     fn a_step_outside_of_all_theorems_is_everyones() {
         check_labels("// Ordering: W1 (p), (W1s r), W4s (p).\n", &[]);
         check_labels("// Ordering: W5 (p).\n", &[(1, "`W5 (p)`")]);
+    }
+
+    fn check_owned(files: &[(&str, &str)], expected: &[(usize, &str)]) {
+        let owned = files.iter().flat_map(|&(path, text)| {
+            let names = if path.ends_with(".md") {
+                owned_by_readme(text)
+            } else {
+                owned_by_comments(&Source::scan(text))
+            };
+            names.into_iter().map(move |(line, name)| (path, line, name))
+        });
+        check_findings(&check_owners(owned), expected);
+    }
+
+    #[test]
+    fn a_name_that_two_files_declare_fails() {
+        let readme = ("README.md", "## Tests\n## C: the cell\n");
+        check_owned(
+            &[readme, ("a.rs", "\n//! # Theorem C\n")],
+            &[(2, "`C` is declared by README.md")],
+        );
+        check_owned(&[readme, ("a.rs", "// # Theorem C: why\n")], &[(1, "`C`")]);
+        let other = ("b.rs", "    /// Label Woken: a pair.\n");
+        check_owned(&[("a.rs", "/// That is it. Label Woken.\n"), other], &[(1, "by a.rs")]);
+        check_owned(
+            &[("a.rs", "/// # Theorem N1\n"), ("b.rs", "/// Label N: not that.\n")],
+            &[],
+        );
+    }
+
+    #[test]
+    fn a_file_may_declare_and_cite_its_own_name() {
+        let text = "//! # Theorem Lock: one\n/// Label Lock: the word.\n// The Label of a cell.\n";
+        check_owned(&[("a.rs", text)], &[]);
+        check_owned(
+            &[
+                ("a.rs", text),
+                ("b.rs", "/// See Theorem Lock (theorem C); Labels M a.\n"),
+            ],
+            &[],
+        );
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Report {
         for file in files {
             report.check_text(file, files);
         }
+        report.findings.extend(labels::check_owners(owned_labels(files, &rust)));
         report.check_mutations(files, &rust);
         report.findings.sort();
         report
@@ -195,16 +196,30 @@ fn module_place(path: &str, module: &str) -> String {
 
 fn declared_labels(files: &[TextFile], rust: &[(&TextFile, Source)]) -> BTreeSet<labels::Label> {
     let mut declared = BTreeSet::new();
-    for file in files
-        .iter()
-        .filter(|file| file.path.ends_with("README.md") && file.path.starts_with(RUNTIME_SOURCE))
-    {
+    for file in runtime_readmes(files) {
         labels::declared_by_readme(&file.text, &mut declared);
     }
     for (_, source) in rust.iter().filter(|(file, _)| file.path.starts_with(RUNTIME_SOURCE)) {
         labels::declared_by_docs(source, &mut declared);
     }
     declared
+}
+
+/// Path, line and name of whatever the runtime's READMEs and comments declare as their own.
+fn owned_labels<'a>(files: &'a [TextFile], rust: &'a [(&TextFile, Source)]) -> Vec<(&'a str, usize, String)> {
+    let readmes = runtime_readmes(files).map(|file| (&file.path, labels::owned_by_readme(&file.text)));
+    let sources = rust.iter().filter(|(file, _)| file.path.starts_with(RUNTIME_SOURCE));
+    let comments = sources.map(|(file, source)| (&file.path, labels::owned_by_comments(source)));
+    let names = |(path, names): (&'a String, Vec<(usize, String)>)| {
+        names.into_iter().map(move |(line, name)| (path.as_str(), line, name))
+    };
+    readmes.chain(comments).flat_map(names).collect()
+}
+
+fn runtime_readmes(files: &[TextFile]) -> impl Iterator<Item = &TextFile> {
+    files
+        .iter()
+        .filter(|file| file.path.ends_with("README.md") && file.path.starts_with(RUNTIME_SOURCE))
 }
 
 /// The names of the functions in test code of the runtime, and of the soak.

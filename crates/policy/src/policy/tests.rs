@@ -70,7 +70,7 @@ fn what_needs_groups_is_off_without_them() {
         }
     }
     let check = |text: &str, expected: &[&str]| {
-        assert_eq!(policy("node:2 core:2", text).without_groups(), expected, "{text}");
+        assert_eq!(policy("node:2 core:2", text).asked_in_vain(), expected, "{text}");
     };
     check("default", &[]);
     check(
@@ -180,7 +180,7 @@ fn what_workers_get_follows_the_modes() {
 #[test]
 fn without_policy_6_thieves_take_what_they_find() {
     let view = RemoteStealView {
-        node: crate::NodeId(1),
+        node: NodeId(1),
         llc: LlcId(2),
         dry_for: Nanos(0),
         skips: 0,
@@ -200,7 +200,7 @@ fn a_search_is_spoiled_by_what_is_left_not_by_nothing_or_by_time() {
     let policy = policy(MACHINE, "default");
     let check = |dry_us, queued, idle_here, spoiled| {
         let view = RemoteStealView {
-            node: crate::NodeId(1),
+            node: NodeId(1),
             llc: LlcId(2),
             dry_for: Nanos::from_micros(dry_us),
             skips: 0,
@@ -224,7 +224,7 @@ fn on_one_node_caches_tolerate_two() {
     let check_with = |config, dry_us, running, queued, taken| {
         let policy = policy("llc:4 core:8", config);
         let view = RemoteStealView {
-            node: crate::NodeId(0),
+            node: NodeId(0),
             llc: LlcId(1),
             dry_for: Nanos::from_micros(dry_us),
             skips: 0,
@@ -248,7 +248,7 @@ fn on_one_node_caches_tolerate_two() {
     check_with("numa-queues-up=3", 20, 2, 24, 12);
     let policy = policy("llc:4 core:8", "default");
     assert!(policy.limits_steals(LlcId(0), LlcId(1)));
-    assert_eq!(policy.limits_steals_for(), Nanos::from_micros(20));
+    assert_eq!(policy.remote_steal_delay(), Nanos::from_micros(20));
 }
 
 /// Else one that waits behind the only worker of a cache stays there while all others idle: so on virtual machines each
@@ -302,7 +302,7 @@ fn policy_6_has_a_say_between_nodes() {
     let nodes = policy(MACHINE, "default");
     assert!(!nodes.limits_steals(LlcId(0), LlcId(1)));
     assert!(nodes.limits_steals(LlcId(0), LlcId(2)));
-    assert_eq!(nodes.limits_steals_for(), Nanos::from_micros(50));
+    assert_eq!(nodes.remote_steal_delay(), Nanos::from_micros(50));
     assert!(!policy(MACHINE, "numa=off").limits_steals(LlcId(0), LlcId(2)));
 }
 

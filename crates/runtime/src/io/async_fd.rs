@@ -88,7 +88,8 @@ impl<T: AsFd> AsyncFd<T> {
         runtime::with_current(|shared| Self::register(shared, io, interests_of(interest)))
     }
 
-    /// The same for what is watched for writing first: a socket that is being connected.
+    /// The same for what is to be written first, so that both sides are watched from the beginning: a socket that is
+    /// being connected.
     pub(crate) fn connecting(io: T) -> io::Result<Self> {
         runtime::with_current(|shared| Self::register(shared, io, Interests::Both))
     }
@@ -125,12 +126,12 @@ impl<T: AsFd> AsyncFd<T> {
     /// As [`Registration::ready`], but for tasks of a runtime that ends.
     fn side(&self, side: Side) -> impl Future<Output = io::Result<Tick>> {
         let mut ready = self.registration.ready(self.as_fd(), side, false);
-        poll_fn(move |cx| told(Pin::new(&mut ready).poll(cx), cx))
+        poll_fn(move |cx| hide_poll_error_if_doomed(Pin::new(&mut ready).poll(cx), cx))
     }
 
     /// As [`Registration::poll_ready`], but for tasks of a runtime that ends.
     pub(super) fn poll_side(&self, side: Side, eager: bool, cx: &mut Context<'_>) -> Poll<io::Result<Tick>> {
-        told(self.registration.poll_ready(self.as_fd(), side, eager, cx), cx)
+        hide_poll_error_if_doomed(self.registration.poll_ready(self.as_fd(), side, eager, cx), cx)
     }
 
     /// Whether its runtime has stopped, so that nothing is told any more.
@@ -344,26 +345,26 @@ fn interests_of(interest: Interest) -> Interests {
     }
 }
 
-/// What who waits is told. Of an error nothing, if it is a future of a runtime that ends: it is dropped when it has
-/// come to a wait, and what it would do with the error, say log it, nobody has asked for. A future that is polled in a
-/// loop all the same, by its task's own waker, would never leave it.
+/// What who waits is told. Of an error nothing, if it is *doomed*: a future of a runtime that ends. It is dropped when
+/// it has come to a wait, and what it would do with the error, say log it, nobody has asked for. A future that is
+/// polled in a loop all the same, by its task's own waker, would never leave it.
 #[inline]
-pub(crate) fn told<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
+pub(crate) fn hide_poll_error_if_doomed<R>(poll: Poll<io::Result<R>>, cx: &Context<'_>) -> Poll<io::Result<R>> {
     match poll {
-        Poll::Ready(Err(_)) if is_to_be_dropped(cx.waker()) => Poll::Pending,
+        Poll::Ready(Err(_)) if is_doomed(cx.waker()) => Poll::Pending,
         poll => poll,
     }
 }
 
 /// The same for an outcome that is there. For operations which watch or start something that a runtime which ends
 /// refuses.
-pub(crate) async fn tell<R>(outcome: io::Result<R>) -> io::Result<R> {
+pub(crate) async fn hide_error_if_doomed<R>(outcome: io::Result<R>) -> io::Result<R> {
     match outcome {
         Ok(result) => Ok(result),
         Err(error) => {
             let mut error = Some(error);
             poll_fn(|cx| {
-                if is_to_be_dropped(cx.waker()) {
+                if is_doomed(cx.waker()) {
                     return Poll::Pending;
                 }
                 Poll::Ready(Err(error.take().expect("it is not polled after its end")))
@@ -373,14 +374,15 @@ pub(crate) async fn tell<R>(outcome: io::Result<R>) -> io::Result<R> {
     }
 }
 
-/// For an operation that finds out by itself that its runtime ends: what one that waits for a descriptor is told.
-pub(crate) async fn tell_of_the_end<R>() -> io::Result<R> {
-    tell(Err(stopped())).await
+/// For an operation that finds out by itself that its runtime ends: what one that waits for a descriptor is told, which
+/// is nothing if it is doomed.
+pub(crate) async fn stopped_unless_doomed<R>() -> io::Result<R> {
+    hide_error_if_doomed(Err(stopped())).await
 }
 
-/// Whether a waker is that of a future of a runtime that ends.
+/// Whether a waker is that of a future that is doomed.
 #[cold]
-fn is_to_be_dropped(waker: &Waker) -> bool {
+fn is_doomed(waker: &Waker) -> bool {
     runtime_of_future(waker).is_some_and(|shared| shared.sleepers.is_stopping())
 }
 

@@ -45,7 +45,7 @@ pub use futures_io::{AsyncBufRead, AsyncRead, AsyncSeek, AsyncWrite};
 
 pub(crate) use self::as_fd::impl_as_fd;
 pub use self::async_fd::AsyncFd;
-pub(crate) use self::async_fd::{tell, tell_of_the_end, told};
+pub(crate) use self::async_fd::{hide_error_if_doomed, hide_poll_error_if_doomed, stopped_unless_doomed};
 pub use self::copy::{copy, copy_bidirectional, copy_bidirectional_with_sizes};
 pub use self::interest::{Interest, Ready};
 #[cfg(feature = "bytes")]

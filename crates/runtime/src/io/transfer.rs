@@ -30,7 +30,7 @@ use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use super::async_fd::told;
+use super::async_fd::hide_poll_error_if_doomed;
 use super::{AsyncFd, Interest};
 use crate::coop;
 use crate::reactor::{self, Side, Tick};
@@ -106,7 +106,7 @@ impl<T: AsFd> AsyncFd<T> {
                 Some(tick) => tick,
                 None => {
                     let waiting = wait.get_or_insert_with(|| self.registration().ready(self.as_fd(), side, true));
-                    let tick = ready!(told(Pin::new(waiting).poll(cx), cx))?;
+                    let tick = ready!(hide_poll_error_if_doomed(Pin::new(waiting).poll(cx), cx))?;
                     *wait = None;
                     tick
                 }

@@ -10,7 +10,7 @@ use super::addr::{self, ToSocketAddrs};
 #[cfg(feature = "bytes")]
 use super::buf::{self, recv_buf_methods};
 use super::stream::ready_methods;
-use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell};
+use crate::io::{AsyncFd, Interest, Ready, hide_error_if_doomed, impl_as_fd};
 use crate::sys::socket;
 
 /// A socket for datagrams over UDP.
@@ -56,7 +56,7 @@ impl UdpSocket {
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
         let socket = addr::first(addr.question(), bind).await?;
         Ok(UdpSocket {
-            fd: tell(AsyncFd::from_nonblocking(
+            fd: hide_error_if_doomed(AsyncFd::from_nonblocking(
                 socket,
                 Interest::READABLE | Interest::WRITABLE,
             ))

@@ -13,7 +13,7 @@ use quadrille_topology::{PuSet, current_affinity, set_current_affinity};
 use super::child::Child;
 use super::orphan;
 use crate::coop;
-use crate::io::tell;
+use crate::io::hide_error_if_doomed;
 use crate::runtime::Handle;
 use crate::sched::context::{Context, is_away};
 use crate::sys::thread::{Spawner, TimerSlack};
@@ -230,7 +230,7 @@ impl Command {
         async move {
             // Paid for whatever comes: who never has to wait gives way all the same.
             coop::consume_budget().await;
-            let mut child = tell(child).await?;
+            let mut child = hide_error_if_doomed(child).await?;
             drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
             child.wait().await
         }
@@ -278,7 +278,7 @@ impl Command {
         async move {
             // Paid for whatever comes: who never has to wait gives way all the same.
             coop::consume_budget().await;
-            tell(child).await?.wait_with_output().await
+            hide_error_if_doomed(child).await?.wait_with_output().await
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{self, ExitStatus};
 use std::sync::Arc;
 
-use crate::io::{AsyncFd, tell};
+use crate::io::{AsyncFd, hide_error_if_doomed};
 use crate::reactor::stopped;
 use crate::runtime::Handle;
 use crate::signal::unix::{Signal, SignalKind, signal};
@@ -133,7 +133,7 @@ impl Running {
             }
             match Handle::try_current() {
                 Some(current) if !Arc::ptr_eq(&current.shared, &self.runtime.shared) => {
-                    self.end = tell(self.end.anew()).await?;
+                    self.end = hide_error_if_doomed(self.end.anew()).await?;
                     self.runtime = current;
                 }
                 _ => return Err(stopped),

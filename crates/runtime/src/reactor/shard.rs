@@ -1,6 +1,6 @@
 //! The descriptors that are watched for one cache, and the duty of polling them. L in `sched/README.md`.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::task::Waker;
@@ -12,6 +12,7 @@ use super::slab::{Place, Slab};
 use super::source::{Closed, Source};
 use crate::primitives::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::stress;
+use crate::sys::fault::abort_with;
 use crate::sys::poller::{Events, Interest, NOTIFICATION, Poller};
 
 /// A shard.
@@ -305,6 +306,5 @@ impl From<Closed> for io::Error {
 /// Waiting has failed in a way that no later attempt mends. Everybody who waits would wait for ever, in silence.
 #[cold]
 fn fail(error: &io::Error) -> ! {
-    let _ = writeln!(io::stderr(), "quadrille: a worker can't wait for events: {error}");
-    std::process::abort();
+    abort_with(format_args!("a worker can't wait for events: {error}"))
 }

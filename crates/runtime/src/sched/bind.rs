@@ -206,8 +206,7 @@ impl Worker {
         let meta = runnable.meta();
         match starter {
             Starter::Idle(owner) | Starter::Named(owner) => {
-                // SAFETY: we hold the runnable (rule 1 of `task`).
-                let last = unsafe { meta.last_worker() };
+                let last = runnable.last_worker();
                 // (B a) Nobody else gets a runnable until the owner has it.
                 meta.set(BOUND);
                 if last.get().is_another(owner) {

@@ -146,8 +146,7 @@ impl Context {
             // The worker leaves, and would only drop it later.
             return drop(runnable);
         }
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(self.id));
+        runnable.last_worker().set(LastWorker::ran_on(self.id));
         runnable.meta().set(BOUND);
         self.bound.push(runnable);
     }
@@ -157,16 +156,14 @@ impl Context {
         if owner == self.id || self.unwinding.get() {
             return self.spawn_bound(runnable);
         }
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(owner));
+        runnable.last_worker().set(LastWorker::ran_on(owner));
         runnable.meta().set(BOUND);
         self.shared.publish_bound(runnable, Some(self));
     }
 
     /// Queues a started thread that was woken on the OS thread of this worker (B b).
     pub(super) fn wake_bound(&self, runnable: Runnable) {
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
+        let (owner, _) = runnable.last_worker().get().worker();
         if owner != self.id {
             return self.shared.publish_bound(runnable, Some(self));
         }
@@ -191,8 +188,7 @@ impl Context {
 impl Shared {
     /// Queues a started thread with its owner, from another OS thread: (a), (A), step 6 (B b).
     pub(super) fn publish_bound(&self, runnable: Runnable, by: Option<&Context>) {
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let (owner, _) = unsafe { runnable.meta().last_worker() }.get().worker();
+        let (owner, _) = runnable.last_worker().get().worker();
         runnable.meta().set(READY);
         count(by, |counters| counters.wakes_bound.add(1));
         let seat = self.sleepers.seat(owner.index());

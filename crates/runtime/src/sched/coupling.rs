@@ -52,8 +52,7 @@ impl Worker {
         if !self.aggregates {
             return;
         }
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let set = unsafe { runnable.meta().policy() }.get().set;
+        let set = runnable.policy().get().set;
         let id = runnable.meta().id.number();
         self.context.set.set(set);
         self.context.task.set(id);
@@ -103,10 +102,8 @@ impl Worker {
         while leaves.len() < spare.min(shared.export_batch)
             && let Some(runnable) = context.local.pop()
         {
-            // SAFETY: we hold the runnable (rule 1 of `task`).
-            let task = unsafe { runnable.meta().policy() }.get();
-            // SAFETY: as above.
-            let last = unsafe { runnable.meta().last_worker() };
+            let task = runnable.policy().get();
+            let last = runnable.last_worker();
             let view = ExportView {
                 set: task.set,
                 preferred: shared.sets.look(task.set).policy.preferred,
@@ -254,8 +251,7 @@ impl Shared {
         let mut kept = None;
         let more = (0..thief.local.len()).map_while(|_| thief.local.pop());
         for runnable in found.into_iter().chain(more) {
-            // SAFETY: we hold the runnable (rule 1 of `task`).
-            let task = unsafe { runnable.meta().policy() }.get();
+            let task = runnable.policy().get();
             if decisions::gives_back(&self.policy, &task, thief.id) {
                 thief.me().counters.steals_given_back.add(1);
                 self.publish_home(runnable, task.home, thief);

@@ -32,7 +32,7 @@ impl Worker {
             self.coalescing.found(there.max(taken), there.saturating_sub(taken));
         }
         let found = found?;
-        self.owes(false);
+        self.announce_leftovers(false);
         Some(found)
     }
 
@@ -89,7 +89,7 @@ impl Worker {
                 }
                 return None;
             }
-            self.context.takes_turn();
+            self.context.take_turn();
             if !awake.claimed {
                 // Before it calls itself a searcher, as in `take_near`.
                 if !awake.rescue
@@ -118,7 +118,7 @@ impl Worker {
                 continue;
             }
             awake = self.sleep();
-            self.context.takes_turn();
+            self.context.take_turn();
             if self.wake_caught()
                 && let Some(runnable) = self.goes_on_with_caught(awake)
             {
@@ -156,7 +156,7 @@ impl Worker {
         // Who was claimed counts as a searcher, and does not search.
         let up = (awake.claimed && awake.slept).then(|| Nanos(clock::nanos()));
         let last = awake.claimed && self.context.shared.sleepers.stop_search(self.context.id.index());
-        self.owes(last);
+        self.announce_leftovers(last);
         // After its duties, since it may ask the kernel, and by the time before them, when it got up.
         if let Some(up) = up {
             self.measure_wake(up);
@@ -171,11 +171,11 @@ impl Worker {
         if rescue {
             self.context.me().counters.rescues.add(1);
         }
-        self.owes(last);
+        self.announce_leftovers(last);
     }
 
-    /// What it leaves as it goes to work. `last`: it was the last searcher of its cache.
-    pub(super) fn owes(&self, last: bool) {
+    /// Tells others of what it leaves as it goes to work. `last`: it was the last searcher of its cache.
+    pub(super) fn announce_leftovers(&self, last: bool) {
         // W1s: what a pusher left to us as its witness and we do not take is ours to announce.
         if self.context.local.len() > 0 || (last && self.anything_shared()) {
             self.context.offer();

@@ -138,7 +138,7 @@ impl Drop for Left {
         });
         RELIEVES.set(self.relieves);
         self.shared.returns(self.is_reliever());
-        Context::with(|context| context.into_iter().for_each(Context::takes_turn));
+        Context::with(|context| context.into_iter().for_each(Context::take_turn));
         if let Some(stay) = self.stay.take() {
             stay.ends_in(&self.shared);
         }

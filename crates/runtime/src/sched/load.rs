@@ -296,7 +296,7 @@ impl OwnLoad {
     }
 
     /// It looks up from its tasks: what is due is published.
-    pub(super) fn goes_on(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: Nanos) {
+    pub(super) fn publish_due(&self, shared: &Shared, llc: usize, counters: &WorkerCounters, now: Nanos) {
         if shared.loads.on {
             self.tell(shared, llc, counters, |busy, rule| busy.goes_on(now, rule));
             self.publish(shared, llc, counters, |live, rule| live.due(now, rule).unwrap_or(0));
@@ -473,7 +473,7 @@ mod tests {
                 long.ends(shared, 0, &counters, now);
                 long.begins(shared, 0, &counters, now);
             }
-            short.goes_on(shared, 0, &counters, now);
+            short.publish_due(shared, 0, &counters, now);
             last = shared.loads.utilisation(0);
             most = most.max(last);
         }

@@ -10,7 +10,7 @@
 use quadrille_policy::Nanos;
 
 use super::context::Context;
-use super::worker::Worker;
+use super::worker::{Looked, Worker};
 use crate::sys::clock;
 use crate::task::Runnable;
 use crate::task::meta::{BOUND, LONG};
@@ -123,10 +123,9 @@ impl Round {
 }
 
 impl Worker {
-    /// Before a task, once it is due or long ones are about: looks up, or takes the next task by time. As
-    /// [`look_up`](Self::look_up): `None`: stop.
+    /// Before a task, once it is due or long ones are about: looks up, or takes the next task by time.
     #[cold]
-    pub(super) fn comes_between(&mut self) -> Option<Option<Runnable>> {
+    pub(super) fn comes_between(&mut self) -> Looked {
         if self.overtaking.is_on() {
             let has_come = self.pace.has_come();
             let now = (has_come || self.overtaking.needs_time()).then(|| self.times_polls());
@@ -135,24 +134,24 @@ impl Worker {
                 let since = self.context.now.get();
                 let look_up = self.context.shared.policy.config.look_up;
                 if now.is_none_or(|now| now.since(since) < look_up) {
-                    return Some(self.next_by_time(now));
+                    return Looked::from(self.next_by_time(now));
                 }
                 self.pace.comes_early();
             }
         }
-        let found = self.look_up()?;
-        if !self.overtaking.is_on() {
-            return Some(found);
+        let looked = self.look_up();
+        if matches!(looked, Looked::Stop) || !self.overtaking.is_on() {
+            return looked;
         }
         self.pace.steps();
         // What it did meanwhile no task took.
         let now = self.times_polls();
-        if let Some(runnable) = found {
-            self.meets(&runnable);
+        if let Looked::Task(runnable) = &looked {
+            self.mark_if_long(runnable);
             self.overtaking.begins(runnable.meta().id.number());
-            return Some(Some(runnable));
+            return looked;
         }
-        Some(self.next_by_time(Some(now)))
+        Looked::from(self.next_by_time(Some(now)))
     }
 
     /// Reads the clock for the polls that have begun since it was read for such.
@@ -162,8 +161,8 @@ impl Worker {
         now
     }
 
-    /// What is known of the task goes with it.
-    fn meets(&mut self, runnable: &Runnable) {
+    /// What is known of the task goes with it: a mark, or none.
+    fn mark_if_long(&mut self, runnable: &Runnable) {
         let meta = runnable.meta();
         let was_marked = meta.has(LONG);
         let is_marked = self.overtaking.meets(meta.id.number(), was_marked);
@@ -181,7 +180,7 @@ impl Worker {
             self.overtaking.pauses();
             return None;
         };
-        self.meets(&runnable);
+        self.mark_if_long(&runnable);
         let task = runnable.meta().id.number();
         if self.overtaking.may_pass(task) {
             let now = now.unwrap_or_else(|| self.times_polls());
@@ -219,7 +218,7 @@ impl Worker {
             }
             next = self.after(&mut round);
             if let Some(runnable) = &next {
-                self.meets(runnable);
+                self.mark_if_long(runnable);
             }
         }
         if passed > 0 {
@@ -236,7 +235,7 @@ impl Worker {
                     self.overtaking.pauses();
                     return None;
                 };
-                self.meets(&next);
+                self.mark_if_long(&next);
                 next
             }
         };
@@ -345,8 +344,9 @@ mod tests {
     }
 
     fn binds(runnable: Runnable, still: &Still) -> Runnable {
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(quadrille_policy::WorkerId(0)));
+        runnable
+            .last_worker()
+            .set(LastWorker::ran_on(quadrille_policy::WorkerId(0)));
         assert_eq!(still.shared.worker_count(), 1);
         runnable.meta().set(BOUND);
         runnable
@@ -466,7 +466,9 @@ mod tests {
         long.meta().set(LONG);
         still.shared.injectors[0].push(long);
         worker.pace.comes_early();
-        let found = worker.comes_between().unwrap().unwrap();
+        let Looked::Task(found) = worker.comes_between() else {
+            panic!("it was put into the injector");
+        };
         assert_eq!(id(&found), number);
         assert!(worker.overtaking.is_long(number));
     }

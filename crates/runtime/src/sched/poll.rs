@@ -71,7 +71,7 @@ impl Worker {
             return None;
         }
         let found = self.next_local()?;
-        self.owes(false);
+        self.announce_leftovers(false);
         Some(found)
     }
 

@@ -127,13 +127,11 @@ mod tests {
     /// A task whose home worker is `home`, ready.
     fn at_home(still: &Still, home: u16) -> Runnable {
         let runnable = still.task(home, SetId::NONE);
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let cell = unsafe { runnable.meta().policy() };
+        let cell = runnable.policy();
         let mut task = cell.get();
         still.shared.policy.ran(&mut task, WorkerId(home));
         cell.set(task);
-        // SAFETY: as above.
-        unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(home)));
+        runnable.last_worker().set(LastWorker::ran_on(WorkerId(home)));
         runnable
     }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Reason, Rng, SetId, TaskPolicy, UnparkView, WorkerId,
+    Claim, CouplingView, GroupId, LlcId, Nanos, Placement, Policy, Reason, Rng, SetId, TaskPolicy, UnparkView, WorkerId,
 };
 
 use super::context::Context;
@@ -65,10 +65,15 @@ impl Context {
 
     /// Queues a task that was woken by this worker's thread.
     #[inline]
-    fn wake(&self, runnable: Runnable) {
-        if self.shared.policy.groups_on() && !self.stays(&runnable) {
+    fn wake(&self, mut runnable: Runnable) {
+        if self.shared.policy.groups_on() && !self.stays(&mut runnable) {
             return self.wake_placed(runnable, false);
         }
+        // Written out: most wake-ups end here.
+        const {
+            let answer = Policy::wake_without_groups(Some(WorkerId(0)), false);
+            assert!(matches!(answer, Placement::Slot));
+        };
         self.me().counters.wakes_self.add(1);
         self.push_slot(runnable);
     }
@@ -91,12 +96,8 @@ impl Context {
 
     /// Whether the policies leave a task in our slot without a look at anybody else.
     #[inline]
-    fn stays(&self, runnable: &Runnable) -> bool {
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let cell = unsafe { runnable.meta().policy() };
-        // SAFETY: nobody else reads or writes it meanwhile, and we don't write before the reference is gone. A copy
-        // would be taken apart field by field.
-        let task = unsafe { &*cell.as_ptr() };
+    fn stays(&self, runnable: &mut Runnable) -> bool {
+        let task = runnable.policy_mut();
         let slot_is_free = || self.me().slot.is_empty() || !self.shared.sleepers.idle.caches.any();
         decisions::stays_with_waker(&self.shared.policy, self.id, task, slot_is_free)
     }
@@ -105,8 +106,7 @@ impl Context {
     #[inline(never)]
     fn wake_placed(&self, runnable: Runnable, yielded: bool) {
         let shared = &*self.shared;
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let cell = unsafe { runnable.meta().policy() };
+        let cell = runnable.policy();
         let mut task = cell.get();
         let average_run = self.average_run.get();
         if !yielded
@@ -136,13 +136,11 @@ impl Context {
             return drop(runnable);
         }
         let shared = &*self.shared;
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        unsafe { runnable.meta().last_worker() }.set(LastWorker::spawned_by(self.id));
+        runnable.last_worker().set(LastWorker::spawned_by(self.id));
         if decisions::spawns_stay(&shared.policy) {
-            return self.put_new(runnable, Placement::Deque);
+            return self.put_new(runnable, Policy::spawn_without_groups(Some(self.id)));
         }
-        // SAFETY: as above.
-        let cell = unsafe { runnable.meta().policy() };
+        let cell = runnable.policy();
         let mut task = cell.get();
         let any = || u32::try_from(self.random_below(u32::MAX as usize)).unwrap_or(0);
         let view = shared.spawn_view(self.id, &task, || turn.unwrap_or_else(any));
@@ -268,10 +266,9 @@ impl Shared {
             // Else the last worker's drain would have to be faster than all who spawn.
             return drop(runnable);
         }
-        let mut placement = Placement::Injector { llc: LlcId(0) };
+        let mut placement = Policy::spawn_without_groups(None);
         if !decisions::has_one_way_in(&self.policy) {
-            // SAFETY: we hold the runnable (rule 1 of `task`).
-            let cell = unsafe { runnable.meta().policy() };
+            let cell = runnable.policy();
             let mut task = cell.get();
             let id = runnable.meta().id.number();
             self.root_set(&mut task, id);
@@ -300,7 +297,7 @@ impl Shared {
         let placement = if self.policy.groups_on() {
             self.place_foreign(&runnable)
         } else {
-            Placement::Injector { llc: LlcId(0) }
+            Policy::wake_without_groups(None, false)
         };
         self.publish(runnable, placement, None);
         self.refuse_if_terminated();
@@ -331,8 +328,7 @@ impl Shared {
     }
 
     fn place_foreign(&self, runnable: &Runnable) -> Placement {
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let cell = unsafe { runnable.meta().policy() };
+        let cell = runnable.policy();
         let mut task = cell.get();
         let mut view = self.wake_view(None, &task, false);
         if self.policy.aggregates() {
@@ -376,8 +372,7 @@ impl Shared {
     /// Tells the policy that a wake placed the task with the worker in `seat`.
     fn note_move(&self, runnable: &Runnable, seat: Seat, by: Option<&Context>) {
         let worker = self.policy.plan.groups[seat.group].members[usize::from(seat.member)];
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let cell = unsafe { runnable.meta().policy() };
+        let cell = runnable.policy();
         let mut task = cell.get();
         if self.changes_cache(&task, worker) {
             count(by, |counters| counters.set_moves.add(1));
@@ -385,8 +380,7 @@ impl Shared {
         let now = by.map_or_else(|| Nanos(clock::nanos()), |context| context.now.get());
         self.policy.moved(&mut task, worker, now);
         cell.set(task);
-        // SAFETY: as above.
-        let last = unsafe { runnable.meta().last_worker() };
+        let last = runnable.last_worker();
         last.set(last.get().placed());
     }
 
@@ -518,8 +512,7 @@ impl Shared {
 /// Notes on a task that is about to be queued whether its move, if it is one, will be a pull.
 #[inline]
 fn note_reason(runnable: &Runnable, reason: Reason) {
-    // SAFETY: we hold the runnable (rule 1 of `task`).
-    let last = unsafe { runnable.meta().last_worker() };
+    let last = runnable.last_worker();
     let pulled = reason == Reason::Pulled;
     if last.get().was_pulled() != pulled {
         last.set(last.get().pulled(pulled));

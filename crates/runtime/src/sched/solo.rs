@@ -57,7 +57,7 @@ impl Worker {
     /// Looking up: gives or takes what one worker is to have alone, and counts if it is time. Returns the time, which
     /// may have passed meanwhile.
     #[inline]
-    pub(super) fn goes_solo(&self, now: Nanos) -> Nanos {
+    pub(super) fn obey_solo(&self, now: Nanos) -> Nanos {
         let shared = &*self.context.shared;
         if !shared.solo.is_on || shared.clock.is_paused() {
             return now;
@@ -391,7 +391,7 @@ mod tests {
             let mut now = Nanos(clock::nanos());
             for _ in 0..3 {
                 works(&worker, 4000, 4000);
-                worker.goes_solo(now);
+                worker.obey_solo(now);
                 now = Nanos(now.0 + still.shared.policy.config.solo.window.0);
             }
             assert_eq!(

@@ -109,8 +109,7 @@ impl Worker {
             let context = &self.context;
             // What was there before, or came from others, or has run already waits in the order in which it came.
             let ours = LastWorker::spawned_by(context.id);
-            // SAFETY: we hold the runnable while it is looked at (rule 1 of `task`).
-            let is_new = |runnable: &Runnable| unsafe { runnable.meta().last_worker() }.get() == ours;
+            let is_new = |runnable: &Runnable| runnable.last_worker().get() == ours;
             if let Some(runnable) = context.local.pop_newest(since, is_new) {
                 let counters = &context.me().counters;
                 counters.local_pops.add(1);

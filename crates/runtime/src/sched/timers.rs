@@ -97,7 +97,7 @@ impl Context {
 
     /// The worker is up: if the clock stands, it waits for its turn.
     #[inline]
-    pub(super) fn takes_turn(&self) {
+    pub(super) fn take_turn(&self) {
         if self.shared.clock.is_paused() && self.has_turn.get() != self.shared.clock.pause_number() {
             let pause = self
                 .shared
@@ -131,12 +131,12 @@ impl Context {
     /// Lets others have their turn, who may wait for it for ever. A worker that has not begun with one takes it: it has
     /// found work before it was dry, or the clock was stopped since.
     #[inline]
-    pub(super) fn lends_turn(&self) {
+    pub(super) fn lend_turn(&self) {
         if !any_paused() {
             return;
         }
         if self.has_turn.get() != self.shared.clock.pause_number() {
-            return self.takes_turn();
+            return self.take_turn();
         }
         let polls = self.me().counters.polls.get();
         if polls - self.turn_since.get() >= TURN {

@@ -179,6 +179,7 @@ mod tests {
     use quadrille_policy::{Nanos, Placement, SetId};
 
     use crate::sched::still::Still;
+    use crate::sched::worker::Looked;
 
     /// Workers that are woken for the first two tasks that are spawned after so many, which run for 100 ns where a
     /// wake-up costs 10 us: alone, none is worth it. One more sleeps, as sentinel.
@@ -187,7 +188,7 @@ mod tests {
         let mut worker = still.worker(0);
         (1..4).for_each(|other| still.announce(other));
         worker.context.started.set(burst);
-        assert!(worker.look_up().is_some_and(|found| found.is_none()));
+        assert!(matches!(worker.look_up(), Looked::Nothing));
         worker.context.average_run.set(Nanos(100));
         // A task that was woken begins no burst.
         let woken = still.task(0, SetId::NONE);

@@ -110,8 +110,7 @@ fn at_home(shared: &Shared, set: SetId) -> TaskPolicy {
 fn ready_again(shared: &Shared, task: TaskPolicy) -> Runnable {
     let (runnable, handle) = allocate(shared, None, task, Options::default(), async {});
     drop(handle);
-    // SAFETY: we hold the runnable (rule 1 of `task`).
-    unsafe { runnable.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(0)));
+    runnable.last_worker().set(LastWorker::ran_on(WorkerId(0)));
     runnable
 }
 

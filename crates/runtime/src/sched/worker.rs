@@ -25,6 +25,24 @@ use crate::sys::clock;
 use crate::task::meta::{BINDS, BOUND, LastWorker};
 use crate::task::{Ran, Runnable, cell};
 
+/// What a worker that has looked about between two tasks does next.
+#[derive(Debug)]
+#[must_use = "the runtime may stop, or there is a task to run"]
+pub(super) enum Looked {
+    /// It ends: the runtime stops.
+    Stop,
+    /// It goes on with its deque: there was nothing.
+    Nothing,
+    /// It runs this.
+    Task(Runnable),
+}
+
+impl From<Option<Runnable>> for Looked {
+    fn from(found: Option<Runnable>) -> Self {
+        found.map_or(Self::Nothing, Self::Task)
+    }
+}
+
 /// A worker, on its own thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -132,7 +150,7 @@ impl Worker {
         //   pointer. Builds with debug assertions see to it (`Exclusive`).
         let entered = unsafe { &*context }.enter();
         let looping = Looping(self.context.shared.clone());
-        self.context.takes_turn();
+        self.context.take_turn();
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.begins();
         let notes = self.notes_tasks();
@@ -152,10 +170,12 @@ impl Worker {
     #[inline]
     fn next(&mut self) -> Option<Runnable> {
         let _exclusive = Exclusive::begin();
-        if self.pace.is_due()
-            && let Some(runnable) = self.comes_between()?
-        {
-            return Some(runnable);
+        if self.pace.is_due() {
+            match self.comes_between() {
+                Looked::Stop => return None,
+                Looked::Nothing => {}
+                Looked::Task(runnable) => return Some(runnable),
+            }
         }
         match self.next_local() {
             Some(runnable) => Some(runnable),
@@ -219,12 +239,11 @@ impl Worker {
     }
 
     /// Between tasks, every interval: read the clock, see whether to stop, offer surplus, serve the shared queues.
-    /// `None`: stop. `Some(None)`: nothing there, go on with the deque.
     #[cold]
-    pub(super) fn look_up(&mut self) -> Option<Option<Runnable>> {
+    pub(super) fn look_up(&mut self) -> Looked {
         let context = &self.context;
         if context.shared.sleepers.is_stopping() {
-            return None;
+            return Looked::Stop;
         }
         let now = Nanos(clock::nanos());
         let elapsed = self.took(now.since(context.now.get()));
@@ -243,12 +262,12 @@ impl Worker {
         context.me().told.tell_average(average);
         self.context
             .load
-            .goes_on(&context.shared, self.llc(), &context.me().counters, now);
+            .publish_due(&context.shared, self.llc(), &context.me().counters, now);
         if context.local.len() > 0 {
             context.offer();
         }
         self.context.fire();
-        self.context.lends_turn();
+        self.context.lend_turn();
         // A bound FIFO that is never empty would keep it from the mailbox (W5).
         context.bound.collect(&context.me().bound);
         if self.run_delay.look(now) {
@@ -262,7 +281,7 @@ impl Worker {
         }
         self.serve_ring();
         self.poll_own(now);
-        let now = self.goes_solo(now);
+        let now = self.obey_solo(now);
         // First the duty: a shared queue that is never empty must not keep us from it. So must it not keep us from what
         // we have put up for others and nobody came for: that is taken only once it is old.
         let mut found = self.observe(now);
@@ -287,18 +306,18 @@ impl Worker {
             // the slot for ever, and so would every other worker. What is taken back has lost its place: more of it
             // follows that one.
             self.pace.found(what);
-            self.gives_up_slot();
+            self.vacate_slot();
             // What came with it into our deque was in no queue for a moment, and whoever handed the watch over may have
             // looked just then.
             self.name_successor();
         }
-        Some(found)
+        Looked::from(found)
     }
 
     /// What it runs next was taken in between, and may run for long: meanwhile thieves shall find what is in the slot,
     /// where they don't look. If there is something in the deque they find that, and the slot's task keeps its place
     /// before it.
-    fn gives_up_slot(&self) {
+    fn vacate_slot(&self) {
         let context = &self.context;
         if context.local.len() == 0
             && let Some(runnable) = context.me().slot.take()
@@ -312,11 +331,10 @@ impl Worker {
     /// which a `&mut self` that lives meanwhile would forbid.
     /// Inlined: see `Frame::suspend`.
     #[inline(always)]
-    pub(super) fn execute(&self, runnable: Runnable) {
+    pub(super) fn execute(&self, mut runnable: Runnable) {
         let context = &self.context;
         let meta = runnable.meta();
-        // SAFETY: we hold the runnable (rule 1 of `task`).
-        let last = unsafe { meta.last_worker() };
+        let last = runnable.last_worker();
         let from = last.get();
         let here = LastWorker::ran_on(context.id);
         if from != here {
@@ -333,11 +351,8 @@ impl Worker {
             }
             last.set(here);
             // Not for every run: where a task ran here the last time, and no wake has placed it since, the policy
-            // knows. SAFETY: as above.
-            let cell = unsafe { meta.policy() };
-            // SAFETY: nobody else reads or writes it meanwhile, and this is the only reference. A copy would be taken
-            // apart field by field.
-            context.shared.policy.ran(unsafe { &mut *cell.as_ptr() }, context.id);
+            // knows.
+            context.shared.policy.ran(runnable.policy_mut(), context.id);
         }
         context.me().counters.polls.add(1);
         coop::start(self.budget);
@@ -370,8 +385,7 @@ impl Worker {
         };
         counters.count_move(cause, level);
         if !first_run && matches!(level, Level::Node | Level::Machine) {
-            // SAFETY: we hold the runnable (rule 1 of `task`).
-            let cell = unsafe { runnable.meta().policy() };
+            let cell = runnable.policy();
             let mut task = cell.get();
             policy.stolen(&mut task, to, self.context.now.get());
             cell.set(task);

@@ -52,7 +52,7 @@ use std::io;
 
 pub(crate) use self::hub::Hubs;
 use self::unix::{SignalKind, signal};
-use crate::io::tell;
+use crate::io::hide_error_if_doomed;
 use crate::reactor::stopped;
 
 /// Waits for Ctrl-C, which is `SIGINT`.
@@ -80,7 +80,11 @@ use crate::reactor::stopped;
 ///
 /// Loses a signal that arrived since the first poll. A [`Signal`](unix::Signal) keeps it.
 pub async fn ctrl_c() -> io::Result<()> {
-    match tell(signal(SignalKind::interrupt())).await?.recv().await {
+    match hide_error_if_doomed(signal(SignalKind::interrupt()))
+        .await?
+        .recv()
+        .await
+    {
         Some(()) => Ok(()),
         None => Err(stopped()),
     }

@@ -23,9 +23,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls `future` on this thread, which sleeps in between. Without a limit: on a worker, where it should not be but may
-/// be, say in a destructor, nobody fills a budget that the task has spent, and each poll would only wake itself. Who
-/// may block lets a clock that stands go on meanwhile.
+/// Polls `future` on this thread, which sleeps in between. Without a limit: it has no other task to give way to.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     if thread::suspends() {
         return future.wait();
@@ -33,6 +31,17 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     if may_block() {
         return block_on_here(coop::unconstrained(future));
     }
+    hold_up_worker(future)
+}
+
+/// The same on a worker, where it should not be but may be, say in a destructor.
+///
+/// The loop is not that of [`block_on_here`], whose thread is nobody the runtime counts on: that one spins on a CPU
+/// which workers have left, says that it polls outside of a task, fills a budget for each poll, and lets a clock that
+/// stands go on while it sleeps. A worker is in the middle of a task, which is at work for all that others know, so the
+/// clock stands. And the task may have spent its budget, which nobody fills here: with a limit each poll would only
+/// wake itself.
+fn hold_up_worker<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut cx = Context::from_waker(&waker);
     // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).

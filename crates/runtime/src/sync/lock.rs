@@ -27,7 +27,7 @@ use Word as Exclusion;
 /// Lets one thread at a time through.
 #[derive(Debug)]
 pub(crate) struct Word {
-    /// True while a thread is inside `run`. Label L: the exchange that enters pairs with the store that left before.
+    /// True while a thread is inside `run`. Label Lock: the exchange that enters pairs with the store that left before.
     held: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl Drop for Leave<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         depth::leave();
-        // Ordering: Release (L); the next section's exchange sees everything that this one wrote.
+        // Ordering: Release (Lock); the next section's exchange sees everything that this one wrote.
         self.0.store(false, Ordering::Release);
     }
 }
@@ -67,7 +67,7 @@ impl Word {
     /// holder.
     #[inline(always)]
     fn try_enter(&self) -> bool {
-        // Ordering: Acquire (L); pairs with the store in `Leave`. Relaxed on failure, which reads nothing else.
+        // Ordering: Acquire (Lock); pairs with the store in `Leave`. Relaxed on failure, which reads nothing else.
         self.held
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
@@ -94,7 +94,8 @@ pub(crate) struct Lock<S> {
     state: UnsafeCell<S>,
 }
 
-// SAFETY: `Lock` hands out `&mut S` to one thread at a time (L), which is a move of the access between threads: `Send`.
+// SAFETY: `Lock` hands out `&mut S` to one thread at a time (Lock), which is a move of the access between threads:
+// `Send`.
 unsafe impl<S: Send> Send for Lock<S> {}
 // SAFETY: as above; no `&S` is ever shared, so `S: Sync` isn't asked for.
 unsafe impl<S: Send> Sync for Lock<S> {}
@@ -120,7 +121,7 @@ impl<S> Lock<S> {
     pub(crate) fn with<R>(&self, section: impl FnOnce(&mut S) -> R) -> R {
         self.exclusion.run(|| {
             self.state.with_mut(|state| {
-                // SAFETY: exclusive, because sections of one `exclusion` don't overlap (L) and `section` isn't given
+                // SAFETY: exclusive, because sections of one `exclusion` don't overlap (Lock) and `section` isn't given
                 // the lock; valid, because it points into `self`.
                 let state = unsafe { &mut *state };
                 section(state)

@@ -37,7 +37,7 @@ fn poll_and_drop<F: Future>(future: F) -> Option<F::Output> {
 }
 
 #[test]
-fn l_sections_exclude_each_other() {
+fn lock_sections_exclude_each_other() {
     check(4, || {
         let shared = Arc::new((Word::new(), UnsafeCell::new(0)));
         let other = Arc::clone(&shared);
@@ -57,7 +57,7 @@ fn l_sections_exclude_each_other() {
 }
 
 #[test]
-fn c_no_lost_wakeup_with_two_senders_and_one_place() {
+fn channel_no_lost_wakeup_with_two_senders_and_one_place() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         let other = sender.clone();
@@ -76,7 +76,7 @@ fn c_no_lost_wakeup_with_two_senders_and_one_place() {
 /// With room for a third message: the second does not make the channel full, which would write the first one's token
 /// off.
 #[test]
-fn c_one_token_reaches_every_receiver() {
+fn channel_one_token_reaches_every_receiver() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(3);
         let other = receiver.clone();
@@ -92,7 +92,7 @@ fn c_one_token_reaches_every_receiver() {
 }
 
 #[test]
-fn c_dropped_waiter_passes_its_token_on() {
+fn channel_dropped_waiter_passes_its_token_on() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         let (again, other) = (sender.clone(), receiver.clone());
@@ -109,7 +109,7 @@ fn c_dropped_waiter_passes_its_token_on() {
 }
 
 #[test]
-fn c_dropped_sender_passes_its_token_on() {
+fn channel_dropped_sender_passes_its_token_on() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         sender.try_send(0).unwrap();
@@ -127,7 +127,7 @@ fn c_dropped_sender_passes_its_token_on() {
 }
 
 #[test]
-fn c_close_wakes_all() {
+fn channel_close_wakes_all() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded::<()>(1);
         let other = receiver.clone();
@@ -143,7 +143,7 @@ fn c_close_wakes_all() {
 }
 
 #[test]
-fn c_dropped_permit_makes_room() {
+fn channel_dropped_permit_makes_room() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         let other = sender.clone();
@@ -157,7 +157,7 @@ fn c_dropped_permit_makes_room() {
 
 /// Who gives a place back races with who gives up waiting for one: the third gets it.
 #[test]
-fn c_dropped_reservation_passes_its_token_on() {
+fn channel_dropped_reservation_passes_its_token_on() {
     check(3, || {
         let (sender, receiver) = mpmc::bounded(1);
         let permit = sender.clone().try_reserve_owned().unwrap();
@@ -173,7 +173,7 @@ fn c_dropped_reservation_passes_its_token_on() {
 
 /// Until the last permit has ended receivers wait, and then they all are told.
 #[test]
-fn c_last_permit_of_a_closed_channel_tells_all() {
+fn channel_last_permit_of_a_closed_channel_tells_all() {
     check(3, || {
         let (sender, receiver) = mpmc::bounded::<i32>(1);
         let other = receiver.clone();
@@ -192,7 +192,7 @@ fn c_last_permit_of_a_closed_channel_tells_all() {
 
 /// Two receivers go, and one of them closes the channel: who waits for that alone is told, or sees it.
 #[test]
-fn n_who_waits_for_the_end_is_told() {
+fn channel_who_waits_for_the_end_is_told() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded::<()>(1);
         let other = receiver.clone();
@@ -205,7 +205,7 @@ fn n_who_waits_for_the_end_is_told() {
 }
 
 #[test]
-fn n_who_is_revived_is_open() {
+fn channel_who_is_revived_is_open() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         let weak = sender.downgrade();
@@ -221,7 +221,7 @@ fn n_who_is_revived_is_open() {
 }
 
 #[test]
-fn n_last_receiver_frees_the_senders() {
+fn channel_last_receiver_frees_the_senders() {
     check(4, || {
         let (sender, receiver) = mpmc::bounded(1);
         sender.try_send(Arc::new(())).unwrap();

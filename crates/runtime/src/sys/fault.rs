@@ -1,4 +1,5 @@
-//! Faults of memory access: who is told of them, on which stack, and what may be said there.
+//! Faults of memory access: who is told of them, on which stack, and what may be said there. And how the process ends
+//! for a fault of ours.
 //!
 //! SIGSEGV and SIGBUS go to one handler of ours in the process. It asks a function whether the fault is a stack
 //! overflow of a user-level thread; any other fault goes on to the handler that was there before: std's, which reports
@@ -10,7 +11,8 @@
 //! rest: threads that C started, and programs whose `main` is not Rust's.
 
 use std::ffi::{c_int, c_void};
-use std::io;
+use std::fmt;
+use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
@@ -117,6 +119,14 @@ pub(crate) fn write_stderr(start: *const u8, len: usize) {
 
 /// Ends the process by SIGABRT. Async-signal-safe.
 pub(crate) fn abort() -> ! {
+    std::process::abort()
+}
+
+/// Says on standard error why, and ends the process: an invariant of ours is broken, so that to go on would be
+/// undefined behaviour, or nobody could ever go on. Not for a signal handler.
+#[cold]
+pub(crate) fn abort_with(reason: fmt::Arguments<'_>) -> ! {
+    let _ = writeln!(io::stderr(), "quadrille: {reason}");
     std::process::abort()
 }
 

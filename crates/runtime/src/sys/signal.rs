@@ -62,7 +62,9 @@ const UNBLOCKED: [c_int; 7] = [
 
 /// How often a signal has arrived, and the pipe that tells of it.
 pub(crate) struct Arrivals {
-    /// Raised before the write, so that whoever finds the pipe empty after it has become readable sees it. Label G.
+    /// Raised before the write, so that whoever finds the pipe empty after it has become readable sees it.
+    ///
+    /// Label Arrivals: the increment pairs with the load of who counts.
     count: AtomicU64,
     writer: PipeWriter,
 }
@@ -82,13 +84,13 @@ impl Arrivals {
 
     /// How many there were.
     pub(crate) fn count(&self) -> u64 {
-        // Ordering: Acquire (G); pairs with the increment in `note`.
+        // Ordering: Acquire (Arrivals); pairs with the increment in `note`.
         self.count.load(Ordering::Acquire)
     }
 
     /// One more. Async-signal-safe: a read-modify-write, and `write(2)` to a descriptor that does not block.
     fn note(&self) {
-        // Ordering: Release (G); pairs with the load in `count`.
+        // Ordering: Release (Arrivals); pairs with the load in `count`.
         self.count.fetch_add(1, Ordering::Release);
         // A pipe that is full is readable: somebody will find it empty later than now.
         let _ = (&self.writer).write(&[0]);

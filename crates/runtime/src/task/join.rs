@@ -104,6 +104,14 @@ impl<T> JoinHandle<T> {
 
     /// Asks the task to stop at its next suspension point; awaiting the handle then gives an error with
     /// [`JoinError::is_cancelled`], unless the task finished first.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let task = quadrille::spawn(std::future::pending::<()>());
+    /// task.abort();
+    /// assert!(task.await.unwrap_err().is_cancelled());
+    /// # });
+    /// ```
     pub fn abort(&self) {
         self.abort_handle().abort();
     }

@@ -325,7 +325,7 @@ impl Meta {
     /// # Safety
     /// The caller holds the task's runnable.
     #[inline]
-    pub(crate) unsafe fn policy(&self) -> &Cell<TaskPolicy> {
+    pub(super) unsafe fn policy(&self) -> &Cell<TaskPolicy> {
         &self.policy
     }
 
@@ -334,7 +334,7 @@ impl Meta {
     /// # Safety
     /// The caller holds the task's runnable.
     #[inline]
-    pub(crate) unsafe fn last_worker(&self) -> &Cell<LastWorker> {
+    pub(super) unsafe fn last_worker(&self) -> &Cell<LastWorker> {
         &self.last_worker
     }
 }

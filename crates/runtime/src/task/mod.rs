@@ -44,8 +44,8 @@
 //
 // # Rules
 //
-// 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them; they pass
-//    on with the queue's release and acquire.
+// 1. `Meta::policy` and `Meta::last_worker` are plain cells: only the holder of the `Runnable` touches them, by its
+//    methods; they pass on with the queue's release and acquire.
 // 2. Everything else in `Meta` is either constant or atomic.
 // 3. The body is dropped exactly once: by its runner when it is ready or aborted, or with its `Runnable`. A panic in
 //    the user's destructor is caught there: destructors of tasks never unwind into a worker. With the flag `BOUND` all

@@ -27,6 +27,7 @@ use super::meta::PINNED;
 use super::spawn::{Options, allocate_anywhere};
 use crate::runtime::{Handle, spawn_unchecked};
 use crate::sched::context::Context;
+use crate::sys::fault::abort_with;
 
 /// The body of a task that stays with one worker.
 struct Pinned<C, F> {
@@ -114,16 +115,11 @@ impl Drop for Entered {
     }
 }
 
-/// A broken invariant of ours, where to go on would be undefined behaviour.
 #[cold]
 fn misplaced() -> ! {
-    use std::io::Write as _;
-
-    let _ = writeln!(
-        std::io::stderr(),
-        "quadrille: a task that is bound to a worker is run or dropped away from it"
-    );
-    std::process::abort();
+    abort_with(format_args!(
+        "a task that is bound to a worker is run or dropped away from it"
+    ))
 }
 
 /// Spawns a task on the worker that the calling code runs on, to stay there: its future need not be `Send`, and may

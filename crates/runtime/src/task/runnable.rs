@@ -1,10 +1,14 @@
 //! The right to run a task once, and its form as one word in a queue.
 
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
+use quadrille_policy::TaskPolicy;
+
 use super::Meta;
 use super::cell::{self, Header, Run};
+use super::meta::LastWorker;
 use crate::primitives::AtomicPtr;
 use crate::sched::queue::Linked;
 use crate::sys::prefetch;
@@ -32,6 +36,29 @@ impl Runnable {
     pub(crate) fn meta(&self) -> &Meta {
         // SAFETY: we hold the task, so it is there.
         unsafe { &(*self.0.as_ptr()).meta }
+    }
+
+    /// The policy fields, which who holds the runnable may read and write (rule 1 of `task`).
+    #[inline]
+    pub(crate) fn policy(&self) -> &Cell<TaskPolicy> {
+        // SAFETY: we hold the runnable, and are lent for as long as the cell is: so nobody runs the task or passes it
+        // on meanwhile. Nor does another thread have us, as we are not Sync.
+        unsafe { self.meta().policy() }
+    }
+
+    /// The same in place: a copy would be taken apart field by field.
+    #[inline]
+    pub(crate) fn policy_mut(&mut self) -> &mut TaskPolicy {
+        let cell = self.policy().as_ptr();
+        // SAFETY: nobody else can have a way to the cell, as we are lent exclusively for as long as it is.
+        unsafe { &mut *cell }
+    }
+
+    /// The worker that ran the task last, or spawned it (rule 1 of `task`).
+    #[inline]
+    pub(crate) fn last_worker(&self) -> &Cell<LastWorker> {
+        // SAFETY: as in `policy`.
+        unsafe { self.meta().last_worker() }
     }
 
     /// Runs the body once.

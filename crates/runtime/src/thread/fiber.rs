@@ -22,6 +22,7 @@ use crate::current;
 use crate::current::Entered;
 use crate::panics::quietly;
 use crate::sched::context::Context;
+use crate::sys::fault::abort_with;
 use crate::task::Meta;
 use crate::task::body::{self, Body, Outcome, is_aborted};
 use crate::task::cell::Turn;
@@ -310,7 +311,9 @@ impl<T> Started<T> {
                 CoroutineResult::Yield(suspension) => match suspension.pause() {
                     // It has caught what unwinds it, and waits again.
                     Pause::Waits | Pause::GivesWay => {}
-                    Pause::Outlasts => abort("a user-level thread was dropped while others borrow from its stack"),
+                    Pause::Outlasts => abort_with(format_args!(
+                        "a user-level thread was dropped while others borrow from its stack"
+                    )),
                 },
                 CoroutineResult::Return(result) => {
                     quietly(|| drop(result));
@@ -323,14 +326,7 @@ impl<T> Started<T> {
 
 #[cold]
 fn misplaced() -> ! {
-    abort("a started user-level thread is run or dropped away from its worker")
-}
-
-/// A broken invariant of ours, where to go on would be undefined behaviour.
-#[cold]
-pub(super) fn abort(message: &str) -> ! {
-    use std::io::Write as _;
-
-    let _ = writeln!(std::io::stderr(), "quadrille: {message}");
-    std::process::abort();
+    abort_with(format_args!(
+        "a started user-level thread is run or dropped away from its worker"
+    ))
 }

@@ -162,10 +162,7 @@ impl TimerEntry {
         if self.set.is_some() {
             return self.change_waker(Some(&context.shared), waker);
         }
-        match context.set_timer(self.due(), waker.clone()) {
-            Ok(key) => self.note(context.id.0, key, identity(waker)),
-            Err(waker) => self.strays(Some(&context.shared), waker),
-        }
+        self.set_anew(Some(&context.shared), Some(context), waker.clone());
         Poll::Pending
     }
 
@@ -187,18 +184,27 @@ impl TimerEntry {
         // Who stops the runtime has raised its flag before he takes what is set, and wakes us after that: so if we were
         // woken for it, we see it here.
         self.unset(shared);
-        match shared.filter(|_| goes_on) {
-            Some(shared) => self.set_from_elsewhere(shared, waker.clone()),
-            None => self.strays(shared, waker.clone()),
+        if goes_on {
+            self.set_anew(shared, None, waker.clone());
+        } else {
+            self.strays(shared, waker.clone());
         }
         Poll::Pending
     }
 
-    fn set_from_elsewhere(&mut self, shared: &Shared, waker: Waker) {
+    /// Sets it for a waker that is to be called at the deadline: with the worker of its runtime that the calling thread
+    /// is, else with any. Inlined: what a poll on a worker needs of it is one of three.
+    #[inline(always)]
+    fn set_anew(&mut self, shared: Option<&Shared>, here: Option<&Context>, waker: Waker) {
         let known = identity(&waker);
-        match shared.set_foreign_timer(self.due(), waker) {
+        let set = match (shared, here) {
+            (_, Some(here)) => here.set_timer(self.due(), waker).map(|key| (here.id.0, key)),
+            (Some(shared), None) => shared.set_foreign_timer(self.due(), waker),
+            (None, None) => Err(waker),
+        };
+        match set {
             Ok((worker, key)) => self.note(worker, key, known),
-            Err(waker) => self.strays(Some(shared), waker),
+            Err(waker) => self.strays(shared, waker),
         }
     }
 
@@ -276,7 +282,7 @@ impl TimerEntry {
             let Some(waker) = entry.take(shared) else {
                 return;
             };
-            entry.set_again(shared, context, waker);
+            entry.set_anew(shared, context, waker);
         });
     }
 
@@ -288,21 +294,7 @@ impl TimerEntry {
     /// Sets it for a waker that is to be called at the deadline. Only one that isn't set.
     pub(super) fn set_for(&mut self, waker: Waker) {
         debug_assert!(self.set.is_none(), "it is set already");
-        self.with_runtime(|entry, shared, context| entry.set_again(shared, context, waker));
-    }
-
-    fn set_again(&mut self, shared: Option<&Shared>, context: Option<&Context>, waker: Waker) {
-        match (shared, context) {
-            (_, Some(context)) => {
-                let known = identity(&waker);
-                match context.set_timer(self.due(), waker) {
-                    Ok(key) => self.note(context.id.0, key, known),
-                    Err(waker) => self.strays(shared, waker),
-                }
-            }
-            (Some(shared), None) => self.set_from_elsewhere(shared, waker),
-            (None, None) => self.strays(None, waker),
-        }
+        self.with_runtime(|entry, shared, context| entry.set_anew(shared, context, waker));
     }
 
     /// Calls `f` with the runtime, if it lives, and the worker of it that the calling thread is, if it is one.

@@ -45,6 +45,19 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`; ready at once if it has passed.
 ///
+/// ```
+/// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use quadrille::time::{Duration, Instant, sleep_until};
+///
+/// // Every millisecond, however long each step takes.
+/// let start = Instant::now();
+/// for step in 1..=3 {
+///     sleep_until(start + Duration::from_millis(step)).await;
+/// }
+/// assert!(start.elapsed() >= Duration::from_millis(3));
+/// # });
+/// ```
+///
 /// # Panics
 ///
 /// As [`sleep`].
@@ -90,6 +103,18 @@ impl Sleep {
 
     /// Moves the deadline, also after it has passed. A task that has polled the future before is woken at the new
     /// deadline, also if that poll was ready.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::time::{Duration, Instant, sleep};
+    ///
+    /// let mut idle = sleep(Duration::from_secs(3600));
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// idle.reset(soon);
+    /// idle.await;
+    /// assert!(Instant::now() >= soon);
+    /// # });
+    /// ```
     pub fn reset(&mut self, deadline: Instant) {
         // By a clock that was ahead it may have been ready, and pending since by the one that it goes by now: then the
         // timer knows whom to wake.

@@ -264,7 +264,7 @@ impl Shipped {
         }
         if found.is_some() {
             self.workers[worker.index()].pace.found(what);
-            self.gives_up_slot(world, worker, t);
+            self.vacate_slot(world, worker, t);
             self.name_successor(world, worker, t);
         }
         found
@@ -272,7 +272,7 @@ impl Shipped {
 
     /// What it runs next was taken in between: what is in the slot goes where thieves look, unless they find something
     /// there.
-    fn gives_up_slot(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
+    fn vacate_slot(&mut self, world: &mut World, worker: WorkerId, t: &mut Nanos) {
         let me = &mut self.workers[worker.index()];
         if !me.deque.is_empty() || me.slot.is_none() {
             return;

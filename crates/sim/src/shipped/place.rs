@@ -1,6 +1,6 @@
 //! Ready, placed, published, notified.
 
-use quadrille_policy::{Cause, Claim, LlcId, Nanos, Placement, Reason, Search, UnparkView, WorkerId};
+use quadrille_policy::{Cause, Claim, LlcId, Nanos, Placement, Policy, Reason, Search, UnparkView, WorkerId};
 
 use super::Shipped;
 use super::group::Entry;
@@ -12,30 +12,23 @@ use crate::world::World;
 impl Shipped {
     /// Queues a task that was woken.
     pub(super) fn wake(&mut self, world: &mut World, task: TaskId, by: Option<WorkerId>, yielded: bool, t: &mut Nanos) {
-        let Some(worker) = by else {
-            return self.wake_foreign(world, task, t);
-        };
-        if world.policy.groups_on() {
-            let placement = self.asked(world, task, by, yielded, t);
-            return self.put(world, task, worker, placement, t);
-        }
-        world.counters(worker).wakes_self += 1;
-        if yielded {
-            self.workers[worker.index()].deque.push_back(task);
-            t.0 += world.cost.local_queue;
-            self.keep_watch(world, world.space.llc(worker), by, t);
+        let groups_on = world.policy.groups_on();
+        let placement = if groups_on {
+            self.asked(world, task, by, yielded, t)
         } else {
-            self.push_slot(world, task, worker, t);
-        }
-    }
-
-    fn wake_foreign(&mut self, world: &mut World, task: TaskId, t: &mut Nanos) {
-        let placement = if world.policy.groups_on() {
-            self.asked(world, task, None, false, t)
-        } else {
-            Placement::Injector { llc: LlcId(0) }
+            Policy::wake_without_groups(by, yielded)
         };
-        self.publish(world, task, placement, None, t);
+        match by {
+            Some(worker) if placement == Placement::Deque && !groups_on => {
+                world.counters(worker).wakes_self += 1;
+                self.workers[worker.index()].deque.push_back(task);
+                t.0 += world.cost.local_queue;
+                // As in the runtime: a re-queue signals nobody but a missing sentinel.
+                self.keep_watch(world, world.space.llc(worker), by, t);
+            }
+            Some(worker) => self.put(world, task, worker, placement, t),
+            None => self.publish(world, task, placement, None, t),
+        }
     }
 
     /// The policy's answer for a task that was woken.
@@ -57,7 +50,7 @@ impl Shipped {
             None => &mut self.rng,
         };
         let state = &mut world.tasks[task.index()].policy;
-        let (placement, reason) = world.policy.place_wake_because(&view, state, rng);
+        let (placement, reason) = world.policy.place_wake(&view, state, rng);
         self.note_pull(&view.coupling, placement, state);
         if reason == Reason::Pulled {
             world.came(task, Cause::Pull);
@@ -79,10 +72,8 @@ impl Shipped {
             world
                 .policy
                 .place_spawn(&view, &mut world.tasks[task.index()].policy, rng)
-        } else if by.is_some() {
-            Placement::Deque
         } else {
-            Placement::Injector { llc: LlcId(0) }
+            Policy::spawn_without_groups(by)
         };
         match by {
             Some(worker) => self.put(world, task, worker, placement, t),

@@ -120,7 +120,7 @@ fn replay(policy: &Policy, decision: &Decision) -> (&'static str, bool) {
             mut rng,
             answer,
         } => {
-            let placement = policy.place_wake(&view, &mut task, &mut rng);
+            let (placement, _) = policy.place_wake(&view, &mut task, &mut rng);
             ("wake", (placement, task, rng) == answer)
         }
         Decision::Spawn {

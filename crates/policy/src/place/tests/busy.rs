@@ -97,7 +97,7 @@ fn check_capped(config: &str, view: WakeView, expected: &str) {
     let policy = policy(NODES, &format!("filter=off,{config}"));
     let mut task = task(&policy, 13);
     (task.used, task.window) = (10, Tick(5));
-    let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+    let (answer, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
     assert_eq!(drawn(answer), expected, "{config}, {view:?}");
 }
 
@@ -151,7 +151,7 @@ fn nobody_waits_for_long_beside_an_idle_worker() {
         let waits = view.home_queued > 0 && view.home_oldest >= policy.config.skip.max_age;
         let stays = view.yielded && view.waker.is_some() || view.waker == Some(task.home_worker);
         if waits && view.llc_has_idle && view.home_idle.is_empty() && !stays {
-            let answer = policy.place_wake(&view, &mut task, &mut rng);
+            let (answer, _) = policy.place_wake(&view, &mut task, &mut rng);
             let to_idle = |llc| matches!(answer, Placement::IdleInLlc { llc: to, fallback } if to == llc && fallback == task.home);
             let coupled = [view.coupling.waker, view.coupling.preferred].into_iter().flatten();
             let elsewhere = coupled.filter(|llc| llc.has_idle).any(|llc| to_idle(llc.llc));
@@ -180,7 +180,7 @@ fn light_load_always_searches() {
         };
         let mut task = task(&policy, 13);
         (task.used, task.window) = (200, Tick(u32::try_from(view.now.0 / 1_000_000).unwrap()));
-        let (answer, reason) = policy.place_wake_because(&view, &mut task, &mut rng);
+        let (answer, reason) = policy.place_wake(&view, &mut task, &mut rng);
         assert_eq!(drawn(answer), "idle in llc 1 or group 3", "{view:?}");
         assert_eq!(reason, Reason::Searched);
     }
@@ -197,7 +197,7 @@ fn reasons_say_which_policy_kept_a_task_at_home() {
         let policy = policy(NODES, config);
         let mut task = task(&policy, 13);
         (task.used, task.window) = (10, Tick(5));
-        policy.place_wake_because(&view, &mut task, &mut Rng::new(1)).1
+        policy.place_wake(&view, &mut task, &mut Rng::new(1)).1
     };
     let busy = WakeView { llc_util: 1024, ..idle };
     assert_eq!(reason("cap=fixed", idle), Reason::Capped);

@@ -127,7 +127,7 @@ fn pulls_count_for_the_cap() {
         ..CouplingView::default()
     });
     let mut rng = Rng::new(1);
-    let first = policy.place_wake(&view, &mut task, &mut rng);
+    let (first, _) = policy.place_wake(&view, &mut task, &mut rng);
     assert_eq!(drawn(first), "idle in llc 0 or group 2");
     policy.moved(&mut task, WorkerId(0), view.now);
     let back = coupled(CouplingView {
@@ -135,13 +135,13 @@ fn pulls_count_for_the_cap() {
         wakees: Some(1),
         ..CouplingView::default()
     });
-    assert_eq!(drawn(policy.place_wake(&back, &mut task, &mut rng)), "group 0");
+    assert_eq!(drawn(policy.place_wake(&back, &mut task, &mut rng).0), "group 0");
     let later = WakeView {
         now: Nanos::from_millis(50),
         ..back
     };
     assert_eq!(
-        drawn(policy.place_wake(&later, &mut task, &mut rng)),
+        drawn(policy.place_wake(&later, &mut task, &mut rng).0),
         "idle in llc 1 or group 0"
     );
 }

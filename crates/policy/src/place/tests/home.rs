@@ -138,7 +138,7 @@ fn a_machine_with_holes() {
         home_idle: GroupMask(0b1000),
         ..VIEW
     };
-    let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+    let (answer, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
     assert_eq!(drawn(answer), "group 1 (worker 5)");
 }
 
@@ -256,13 +256,42 @@ fn what_home_is_like_matters_only_where_it_is_asked_for() {
                 llc_has_idle: other.llc_has_idle,
                 ..view
             };
-            let answer =
-                |view: &WakeView, task: &mut TaskPolicy| policy.place_wake_because(view, task, &mut Rng::new(3));
+            let answer = |view: &WakeView, task: &mut TaskPolicy| policy.place_wake(view, task, &mut Rng::new(3));
             let expected = answer(&view, &mut task.clone());
             assert_eq!(answer(&other_home, &mut task), expected, "{view:?}");
         }
     }
     assert!(unasked > 10_000, "{unasked}");
+}
+
+/// Who fills no view with groups off is told what [`Policy::place_wake`] and [`Policy::place_spawn`] would answer.
+#[test]
+fn without_groups_every_view_has_the_same_answer() {
+    for (machine, workers) in [(ONE, 1), (NODES, 32), (LARGE, 512)] {
+        let policy = policy(machine, "groups=off");
+        let mut rng = Rng::new(19);
+        for _ in 0..2_000 {
+            let view = random_view(&mut rng, workers);
+            let before = task(&policy, u16::try_from(rng.below(workers)).unwrap());
+            let (mut after, mut drawn_from) = (before, rng);
+            let (woken, _) = policy.place_wake(&view, &mut after, &mut drawn_from);
+            assert_eq!(
+                woken,
+                Policy::wake_without_groups(view.waker, view.yielded),
+                "{machine} {view:?}"
+            );
+            let spawn = SpawnView {
+                node_running: rng.below(9),
+                most_idle: (NodeId(1), rng.below(9)),
+                idle_llc: (rng.below(2) == 0).then_some(LlcId(1)),
+                ..SpawnView::new(view.waker)
+            };
+            drawn_from = rng;
+            let spawned = policy.place_spawn(&spawn, &mut after, &mut drawn_from);
+            assert_eq!(spawned, Policy::spawn_without_groups(view.waker), "{machine} {spawn:?}");
+            assert_eq!((after, drawn_from), (before, rng));
+        }
+    }
 }
 
 /// What is said to stay without a view stays with every view, for the same reason, and leaves everything else as it is.
@@ -297,7 +326,7 @@ fn what_stays_with_its_waker_does_so_whatever_there_is_to_see() {
                 Placement::Slot
             };
             let (mut after, mut drawn_from) = (before, rng);
-            let answer = policy.place_wake_because(&view, &mut after, &mut drawn_from);
+            let answer = policy.place_wake(&view, &mut after, &mut drawn_from);
             assert_eq!(answer, (expected, Reason::Waker), "{config} {view:?}");
             assert_eq!((after, drawn_from), (before, rng));
             let kind = match (view.yielded, view.slot_empty) {
@@ -327,7 +356,7 @@ fn what_stays_because_it_is_short_does_so_whatever_there_is_to_see() {
                 && !view.yielded
                 && policy.stays_as_short(view.waker_run, view.home_run, view.wake_cost)
             {
-                let answer = policy.place_wake_because(&view, &mut task, &mut Rng::new(1));
+                let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
                 assert_eq!(answer, (Placement::Slot, Reason::Waker), "{config} {view:?}");
                 seen += 1;
             }

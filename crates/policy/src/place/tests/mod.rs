@@ -15,7 +15,7 @@ use alloc::{format, string::String};
 fn check(machine: &str, config: &str, home_worker: u16, view: WakeView, expected: &str) {
     let policy = policy(machine, config);
     let mut task = task(&policy, home_worker);
-    let answer = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+    let (answer, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
     assert_eq!(
         drawn(answer),
         expected,

@@ -23,7 +23,7 @@ fn spawns_stay_until_another_node_is_much_idler() {
     }
     check_spawn(one_cache, "default", crowded, "injector 1");
     check_spawn(one_cache, "numa=off", crowded, "deque");
-    check_spawn(one_cache, "groups=off", crowded, "injector 1");
+    check_spawn(one_cache, "groups=off", crowded, "deque");
     check_spawn(one_cache, "numa-imbalance=3", crowded, "deque");
     check_spawn(
         one_cache,
@@ -61,6 +61,7 @@ fn spawns_from_outside_go_where_workers_are_idle() {
         ..SpawnView::new(None)
     };
     check_spawn(PAIR, "default", SpawnView::new(None), "injector 0");
+    check_spawn("node:2 llc:1 core:16", "groups=off", view, "injector 0");
     check_spawn("node:2 llc:1 core:16", "default", view, "injector 1");
     let policy = policy(NODES, "default");
     let mut rng = Rng::new(1);

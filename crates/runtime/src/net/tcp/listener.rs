@@ -10,7 +10,7 @@ use futures_core::Stream;
 use socket2::{Domain, SockRef};
 
 use super::{TcpSocket, TcpStream};
-use crate::io::{AsyncFd, Interest, Progress, impl_as_fd, tell, told};
+use crate::io::{AsyncFd, Interest, Progress, hide_error_if_doomed, hide_poll_error_if_doomed, impl_as_fd};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::incoming::incoming;
 use crate::reactor::Side;
@@ -67,7 +67,7 @@ impl TcpListener {
     /// Strict.
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         let listener = addr::first(addr.question(), bind).await?;
-        tell(TcpListener::from_nonblocking(listener)).await
+        hide_error_if_doomed(TcpListener::from_nonblocking(listener)).await
     }
 
     /// Listens at `addr` with `count` sockets (`SO_REUSEPORT`): each has a queue of its own, and the system deals
@@ -125,7 +125,7 @@ impl TcpListener {
     /// Strict.
     pub async fn bind_several<A: ToSocketAddrs>(addr: A, count: usize) -> io::Result<Vec<TcpListener>> {
         let listeners = addr::first(addr.question(), |address| bind_several(address, count)).await?;
-        tell(listeners.into_iter().map(TcpListener::from_nonblocking).collect()).await
+        hide_error_if_doomed(listeners.into_iter().map(TcpListener::from_nonblocking).collect()).await
     }
 
     /// Takes over a socket of `std`, which must listen, and sets it to non-blocking mode. It is watched behind the
@@ -191,7 +191,7 @@ impl TcpListener {
     /// Strict: no connection is taken by a call that is dropped, but for one that meets the end of its task's runtime.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, accept).await?;
-        let stream = tell(TcpStream::accepted(stream, &self.handle)).await?;
+        let stream = hide_error_if_doomed(TcpStream::accepted(stream, &self.handle)).await?;
         Ok((stream, address))
     }
 
@@ -207,7 +207,7 @@ impl TcpListener {
             let (stream, address) = accepted?;
             Ok((TcpStream::accepted(stream, &self.handle)?, address))
         });
-        told(accepted, cx)
+        hide_poll_error_if_doomed(accepted, cx)
     }
 
     /// The address at which it listens.

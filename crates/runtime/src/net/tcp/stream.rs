@@ -12,7 +12,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use super::TcpKeepalive;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::coop;
-use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell};
+use crate::io::{AsyncFd, Interest, Progress, Ready, hide_error_if_doomed, impl_as_fd};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{self, Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
@@ -121,7 +121,7 @@ impl TcpStream {
         coop::consume_budget().await;
         socket::connect(&socket, &address.into())?;
         let stream = Self {
-            fd: tell(AsyncFd::connecting(socket.into())).await?,
+            fd: hide_error_if_doomed(AsyncFd::connecting(socket.into())).await?,
         };
         if !is_connected(stream.fd.get_ref())? {
             stream.fd.writable().await?;

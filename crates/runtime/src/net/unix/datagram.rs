@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::until_end;
 use crate::coop;
-use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, tell_of_the_end};
+use crate::io::{AsyncFd, Interest, Ready, impl_as_fd, stopped_unless_doomed};
 #[cfg(feature = "bytes")]
 use crate::net::buf::{self, recv_buf_methods};
 use crate::net::stream::ready_methods;
@@ -242,7 +242,7 @@ impl UnixDatagram {
                         // The receiver has none. Each attempt makes an event of this socket's own, which says nothing.
                         sleep(retry).await;
                         if self.fd.is_over() {
-                            return tell_of_the_end().await;
+                            return stopped_unless_doomed().await;
                         }
                     } else if let Ok(outcome) = timeout(retry, self.writable()).await {
                         outcome?;

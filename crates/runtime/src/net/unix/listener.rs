@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 
 use super::{UnixStream, until_end};
-use crate::io::{AsyncFd, Progress, impl_as_fd, tell, told};
+use crate::io::{AsyncFd, Progress, hide_error_if_doomed, hide_poll_error_if_doomed, impl_as_fd};
 use crate::net::incoming::incoming;
 use crate::reactor::Side;
 use crate::runtime::Handle;
@@ -112,7 +112,7 @@ impl UnixListener {
     /// Strict: no connection is taken by a call that is dropped, but for one that meets the end of its task's runtime.
     pub async fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (stream, address) = self.fd.transfer(Side::Read, |listener| self.take(listener)).await?;
-        let stream = tell(UnixStream::accepted(stream, &self.handle)).await?;
+        let stream = hide_error_if_doomed(UnixStream::accepted(stream, &self.handle)).await?;
         Ok((stream, address))
     }
 
@@ -128,7 +128,7 @@ impl UnixListener {
             let (stream, address) = accepted?;
             Ok((UnixStream::accepted(stream, &self.handle)?, address))
         });
-        told(accepted, cx)
+        hide_poll_error_if_doomed(accepted, cx)
     }
 
     /// Takes one connection. That listening was shut down, by whoever has the socket, the system doesn't say to one

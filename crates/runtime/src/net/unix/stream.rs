@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, Type};
 use super::UCred;
 use super::split::{self, OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::coop;
-use crate::io::{AsyncFd, Interest, Progress, Ready, impl_as_fd, tell, tell_of_the_end};
+use crate::io::{AsyncFd, Interest, Progress, Ready, hide_error_if_doomed, impl_as_fd, stopped_unless_doomed};
 use crate::net::connection::connection_methods;
 use crate::net::stream::{Sink, Source, impl_read, impl_write, read_methods, ready_methods, write_methods};
 use crate::reactor::Side;
@@ -86,7 +86,7 @@ impl UnixStream {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Nothing is watched yet that would tell of the end.
                     if with_current(|runtime| runtime.sleepers.is_stopping()) {
-                        return tell_of_the_end().await;
+                        return stopped_unless_doomed().await;
                     }
                     sleep(RETRY_MIN * (1 << doublings.min(6))).await;
                 }
@@ -97,7 +97,7 @@ impl UnixStream {
             }
         }
         Ok(Self {
-            fd: tell(AsyncFd::from_nonblocking(
+            fd: hide_error_if_doomed(AsyncFd::from_nonblocking(
                 socket.into(),
                 Interest::READABLE | Interest::WRITABLE,
             ))

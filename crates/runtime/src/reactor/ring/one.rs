@@ -1,6 +1,6 @@
 //! One worker's ring.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::task::{Poll, Wake, Waker};
@@ -11,6 +11,7 @@ use super::slots::{Answer, Keep, Landed, Left, Slots};
 use crate::primitives::{AtomicU32, Ordering, relax};
 use crate::reactor::wake_each;
 use crate::stress::Mutex;
+use crate::sys::fault::abort_with;
 use crate::sys::ring::{self, COMPLETIONS, Completions, Entered, Entry, Request, Submissions};
 use crate::time::presence::AtWork;
 
@@ -471,11 +472,7 @@ impl Wake for Rest {
 /// would wait for ever.
 #[cold]
 fn fail(error: &io::Error) -> ! {
-    let _ = writeln!(
-        io::stderr(),
-        "quadrille: a worker can't call its ring of io_uring: {error}"
-    );
-    std::process::abort();
+    abort_with(format_args!("a worker can't call its ring of io_uring: {error}"))
 }
 
 #[cfg(test)]

@@ -237,8 +237,7 @@ fn what_was_put_up_stays_until_it_has_run() {
     still.announce(2);
     let stays = worker.spill(now).unwrap();
     assert_eq!(exported(), 0);
-    // SAFETY: we hold the runnable (rule 1 of `task`).
-    unsafe { stays.meta().last_worker() }.set(LastWorker::ran_on(WorkerId(0)));
+    stays.last_worker().set(LastWorker::ran_on(WorkerId(0)));
     worker.context.local.push(stays);
     worker.context.local.pop().unwrap();
     worker.context.local.push(still.task(0, SetId::NONE));
@@ -295,8 +294,7 @@ fn what_would_be_given_back_is_not_put_up() {
         assert_eq!(kept.is_some(), stays, "{machine}");
         assert_eq!(still.shared.exports[0].len(), left, "{machine}");
         if let Some(kept) = kept {
-            // SAFETY: we hold the runnable (rule 1 of `task`).
-            assert!(unsafe { kept.meta().policy() }.get().set.is_packed(), "and it runs now");
+            assert!(kept.policy().get().set.is_packed(), "and it runs now");
         }
     }
 }

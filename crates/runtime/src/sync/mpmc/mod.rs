@@ -57,26 +57,26 @@
 // waiting sender if there is room and no sender holds a token. A token (waiters.rs) is the promise of the waiter
 // notified last to come and look; coming (1, 3) or being dropped gives it back, and 1 and dropping settle again.
 //
-// # Theorem C: no lost wake-up
+// # Theorem Channel: no lost wake-up
 //
 // Whenever the lock is free and the channel is open:
 //
-//   C1  messages and a receiver in the list  =>  a receiver holds a token;
-//   C2  room and a sender in the list        =>  a sender holds a token.
+//   (i)   messages and a receiver in the list  =>  a receiver holds a token;
+//   (ii)  room and a sender in the list        =>  a sender holds a token.
 //
 // Room is a place with neither a message in it nor a permit for it: `limit`, the capacity less the permits that are
 // out, is above the length. A sender is whoever waits to send or to reserve.
 //
-// Proof, for C1. Every section that adds a message, adds or takes a token, or empties the list's head ends by settling,
-// which establishes C1 directly, except two. Step 3 adds a receiver and may give a token back; it happens only in the
-// section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. C2 alike, with
-// room for messages. (A section that finds both lists empty, and whose future has no waiter, need not settle: C1 and C2
-// are vacuous, and a token that is out is its holder's to give back.) So nobody waits for something that is there
-// unless somebody who was woken for it has yet to act. That waiter's waker is called right after the section that gave
-// it the token; when it is polled it takes a message or finds none (C1 is vacuous), when it is dropped its token moves
-// on. Once closed nobody enters a list, and `close` notifies all who are in.
+// Proof, for (i). Every section that adds a message, adds or takes a token, or empties the list's head ends by
+// settling, which establishes (i) directly, except two. Step 3 adds a receiver and may give a token back; it happens
+// only in the section that has found no message. Writing off happens in `put`, `reserve` and `fill`, which settle. (ii)
+// alike, with room for messages. (A section that finds both lists empty, and whose future has no waiter, need not
+// settle: (i) and (ii) are vacuous, and a token that is out is its holder's to give back.) So nobody waits for
+// something that is there unless somebody who was woken for it has yet to act. That waiter's waker is called right
+// after the section that gave it the token; when it is polled it takes a message or finds none (then (i) is vacuous),
+// when it is dropped its token moves on. Once closed nobody enters a list, and `close` notifies all who are in.
 //
-// A stream that is told gets no token, so that settling leaves C1 to the section after it: `deliver` enters it though
+// A stream that is told gets no token, so that settling leaves (i) to the section after it: `deliver` enters it though
 // the waker panics that it calls between the two (`deliver_partial`), and so up to the last. Nor does a panic end
 // `close` before all are told, or keep the last receiver from dropping what is inside.
 //
@@ -84,14 +84,14 @@
 // and put in by one section, so nobody is told of room that isn't there. The permit exists from the section on
 // that took the place, so that no panic and no dropped future loses it.
 //
-// While permits of a closed channel are out (*closing*) it is as if open to receivers, C1 holds, and they wait. Senders
-// are not let in: `close` notifies them, and them alone, since a receiver would wait again. The section that ends the
-// last permit closes the channel to receivers, who are all notified then. Who waits after it finds it closed.
+// While permits of a closed channel are out (*closing*) it is as if open to receivers, (i) holds, and they wait.
+// Senders are not let in: `close` notifies them, and them alone, since a receiver would wait again. The section that
+// ends the last permit closes the channel to receivers, who are all notified then. Who waits after it finds it closed.
 //
-// The losing interleaving, if dropping a permit didn't settle (loom test `c_dropped_permit_makes_room`): the sender
-// finds the one place taken and waits; the permit is dropped; a place is free, and nobody will tell.
+// The losing interleaving, if dropping a permit didn't settle (loom test `channel_dropped_permit_makes_room`): the
+// sender finds the one place taken and waits; the permit is dropped; a place is free, and nobody will tell.
 //
-// The losing interleaving, if dropping a future didn't settle (loom test `c_dropped_waiter_passes_its_token_on`):
+// The losing interleaving, if dropping a future didn't settle (loom test `channel_dropped_waiter_passes_its_token_on`):
 //
 //   sender                       receiver A                 receiver B
 //   put; A is told, has token

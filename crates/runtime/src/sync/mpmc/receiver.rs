@@ -41,6 +41,22 @@ impl<T> Receiver<T> {
 
     /// Receives the oldest message; waits while there is none.
     ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let (sender, receiver) = quadrille::sync::mpmc::bounded(4);
+    /// quadrille::spawn(async move {
+    ///     for n in 1..=10 {
+    ///         sender.send(n).await.unwrap();
+    ///     }
+    /// });
+    /// let mut sum = 0;
+    /// while let Ok(n) = receiver.recv().await {
+    ///     sum += n;
+    /// }
+    /// assert_eq!(sum, 55, "its last sender has gone");
+    /// # });
+    /// ```
+    ///
     /// # Errors
     /// If the channel is closed and drained.
     /// # Cancel safety

@@ -27,6 +27,18 @@ impl<T> Sender<T> {
     /// Nothing is sent before the future is polled: await it, or [`wait`](crate::Wait::wait) for it. Without a bound
     /// [`try_send`](Self::try_send) is enough, which sends at once, as `send` of tokio's `UnboundedSender` does.
     ///
+    /// ```
+    /// # use quadrille::sync::mpmc;
+    /// # futures_lite::future::block_on(async {
+    /// let (sender, receiver) = mpmc::bounded(1);
+    /// sender.send("there is room").await?;
+    /// drop(receiver);
+    /// let refused = sender.send("nobody receives").await.unwrap_err();
+    /// assert_eq!(refused.into_inner(), "nobody receives");
+    /// # Ok::<(), mpmc::SendError<&str>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
     /// # Errors
     /// Gives the message back if the channel is closed, also if that happens while waiting.
     /// # Cancel safety

@@ -18,7 +18,7 @@ pub(super) struct Shared<T> {
     state: CachePadded<Lock<State<T>>>,
     /// Most messages inside, with those that permits will send; `usize::MAX`: unbounded. Immutable.
     pub(super) capacity: usize,
-    /// Handles that exist. Label N: the decrement to zero pairs with the decrements before it.
+    /// Handles that exist. Label Handles: the decrement to zero pairs with the decrements before it.
     sender_count: AtomicUsize,
     receiver_count: AtomicUsize,
     /// Tells those who wait for the end alone, once the state says so. Apart from that: its lines are those of every
@@ -256,7 +256,7 @@ impl<T> Shared<T> {
     /// The last handle of a side closes the channel; the last receiver also drops what is inside, whatever wakers and
     /// destructors of users do.
     pub(super) fn handle_dropped(&self, side: Side) {
-        // Ordering: AcqRel (N); whatever was done by handles that are gone comes before the close.
+        // Ordering: AcqRel (Handles); whatever was done by handles that are gone comes before the close.
         if self.counter(side).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }

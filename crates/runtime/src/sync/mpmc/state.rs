@@ -261,14 +261,14 @@ impl<T> State<T> {
         }
     }
 
-    /// Whether C1 and C2 hold whatever is inside: there is nothing to settle.
+    /// Whether (i) and (ii) hold whatever is inside: there is nothing to settle.
     #[inline(always)]
     pub(super) fn nobody_waits(&self) -> bool {
         self.receivers.is_empty() && self.senders.is_empty()
     }
 
-    /// Restores C1 and C2 (see the channel's module); for weak receivers, of which one is notified at a time, after as
-    /// many calls as it takes.
+    /// Restores (i) and (ii) (see the channel's module); for weak receivers, of which one is notified at a time, after
+    /// as many calls as it takes.
     ///
     /// # Safety
     /// A1 and A2 of `waiters`, for both sides.

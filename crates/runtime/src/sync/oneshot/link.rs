@@ -69,8 +69,8 @@ const fn of<S: Side>(flag: u8) -> u8 {
 struct Shared<T> {
     /// The flags of both sides.
     ///
-    /// Label O: all that change it are read-modify-writes, so who reads one of them by Acquire sees what came before
-    /// every Release up to it.
+    /// Label Oneshot: all that change it are read-modify-writes, so who reads one of them by Acquire sees what came
+    /// before every Release up to it.
     state: AtomicU8,
     /// The sender's place, and the receiver's.
     wakers: [UnsafeCell<MaybeUninit<Waker>>; 2],
@@ -147,19 +147,19 @@ impl<T, S: Side> Link<T, S> {
     /// Whether the other side ended first. If that is the sender, its message is the receiver's.
     #[inline]
     pub(super) fn is_other_gone(&self) -> bool {
-        // Ordering: Acquire (O); pairs with the exchange in `end_first`, before which the message was written.
+        // Ordering: Acquire (Oneshot); pairs with the exchange in `end_first`, before which the message was written.
         self.shared().state.load(Ordering::Acquire) & of::<S::Other>(GONE) != 0
     }
 
     /// Whether a message was sent that nobody has received.
     pub(super) fn has_message(&self) -> bool {
-        // Ordering: Acquire (O); pairs with the exchange in `end_first`: who is told sees what came before.
+        // Ordering: Acquire (Oneshot); pairs with the exchange in `end_first`: who is told sees what came before.
         self.shared().state.load(Ordering::Acquire) & SENT != 0
     }
 
     /// Waits for the other side to end. The task of the last poll is woken.
     pub(super) fn poll_other_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Ordering: Acquire (O); as in `is_other_gone`.
+        // Ordering: Acquire (Oneshot); as in `is_other_gone`.
         let state = self.shared().state.load(Ordering::Acquire);
         if state & of::<S::Other>(GONE) != 0 {
             return Poll::Ready(());
@@ -175,8 +175,8 @@ impl<T, S: Side> Link<T, S> {
         };
         // SAFETY: `WAITS` is not set, and was not when somebody ended, so the place is ours; it is empty.
         self.place::<S>().with_mut(|place| unsafe { (*place).write(fresh) });
-        // Ordering: AcqRel (O); Release pairs with the exchange in `end_first` that finds the waker, Acquire as in
-        // `is_other_gone`.
+        // Ordering: AcqRel (Oneshot); Release pairs with the exchange in `end_first` that finds the waker, Acquire as
+        // in `is_other_gone`.
         let state = self.shared().state.fetch_or(of::<S>(WAITS), Ordering::AcqRel);
         if state & of::<S::Other>(GONE) == 0 {
             return Poll::Pending;
@@ -207,8 +207,8 @@ impl<T, S: Side> Link<T, S> {
         if self.shared().state.load(Ordering::Relaxed) & of::<S>(WAITS) == 0 {
             return Ok(None);
         }
-        // Ordering: Acquire (O); pairs with the exchange in `end_first`: who is told that the other is gone sees what
-        // came before. The waker was written by this side.
+        // Ordering: Acquire (Oneshot); pairs with the exchange in `end_first`: who is told that the other is gone sees
+        // what came before. The waker was written by this side.
         let state = self.shared().state.fetch_and(!of::<S>(WAITS), Ordering::Acquire);
         if state & of::<S::Other>(GONE) != 0 {
             return Err(OtherGone);
@@ -245,10 +245,10 @@ impl<T, S: Side> Link<T, S> {
             // Nobody is to be woken: the memory isn't touched after this.
             let out = if state == 0 { of::<S>(OUT) } else { 0 };
             let ended = state | of::<S>(GONE) | out | sent;
-            // Ordering: AcqRel (O); Release pairs with who finds this side gone, and with the last to leave. Acquire
-            // pairs with the other side's `fetch_or` in `poll_other_gone`, before which it wrote its waker. Also where
-            // it finds what the look before found: the waker may be another. On failure it pairs with the other's
-            // exchange here, too, before which it wrote its message.
+            // Ordering: AcqRel (Oneshot); Release pairs with who finds this side gone, and with the last to leave.
+            // Acquire pairs with the other side's `fetch_or` in `poll_other_gone`, before which it wrote its waker.
+            // Also where it finds what the look before found: the waker may be another. On failure it pairs with the
+            // other's exchange here, too, before which it wrote its message.
             let exchange = self
                 .shared()
                 .state
@@ -300,11 +300,11 @@ impl<T, S: Side> Link<T, S> {
     /// Called once; the link isn't used afterwards.
     unsafe fn leave(&mut self) {
         let out = of::<S::Other>(OUT);
-        // Ordering: Acquire (O); the other side's accesses came before it set the flag by Release: by the `fetch_or`
-        // below, or the exchange in `end_first`.
+        // Ordering: Acquire (Oneshot); the other side's accesses came before it set the flag by Release: by the
+        // `fetch_or` below, or the exchange in `end_first`.
         let mut is_last = self.shared().state.load(Ordering::Acquire) & out != 0;
         if !is_last {
-            // Ordering: AcqRel (O); Release of this side's accesses to the last one, Acquire as above.
+            // Ordering: AcqRel (Oneshot); Release of this side's accesses to the last one, Acquire as above.
             is_last = self.shared().state.fetch_or(of::<S>(OUT), Ordering::AcqRel) & out != 0;
         }
         if is_last && self.shared().life.end() {

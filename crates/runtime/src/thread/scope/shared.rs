@@ -22,9 +22,9 @@ use crate::primitives::{AtomicBool, AtomicUsize, MutexGuard, Ordering};
 use crate::sched::context::Context;
 use crate::sched::waits_for_a_task;
 use crate::stress::Mutex;
+use crate::sys::fault::abort_with;
 use crate::task::Id;
 use crate::task::join::error;
-use crate::thread::fiber::abort;
 use crate::thread::note::Reason;
 use crate::thread::suspend::{Frame, Pause, is_cancelled, unwind};
 use crate::thread::wait::{refuse_on_workers, suspends, wait_for};
@@ -282,6 +282,6 @@ struct AbortOnDrop;
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
-        abort("a scope was left while threads borrow from its stack");
+        abort_with(format_args!("a scope was left while threads borrow from its stack"));
     }
 }

@@ -1,8 +1,8 @@
 //! Every sequence of a few operations on a small channel, with futures that are polled by hand.
 //!
-//! After each operation Theorem C must hold as seen from outside: if a receiver waits that was not woken although there
-//! is a message, another receiver was woken and has not been polled since; senders and places alike. And of a channel
-//! at its end everybody who waits was told.
+//! After each operation Theorem Channel must hold as seen from outside: if a receiver waits that was not woken although
+//! there is a message, another receiver was woken and has not been polled since; senders and places alike. And of a
+//! channel at its end everybody who waits was told.
 
 use std::task::Poll;
 
@@ -201,19 +201,19 @@ impl Family {
 }
 
 #[test]
-fn c_holds_after_every_sequence_with_one_place() {
+fn channel_holds_after_every_sequence_with_one_place() {
     let plain = Family { ops: PLAIN, len: 7 };
     assert!(plain.run_all(1, &mut Vec::new()) > 400_000);
 }
 
 #[test]
-fn c_holds_after_every_sequence_with_two_places() {
+fn channel_holds_after_every_sequence_with_two_places() {
     let plain = Family { ops: PLAIN, len: 7 };
     assert!(plain.run_all(2, &mut Vec::new()) > 400_000);
 }
 
 #[test]
-fn c_holds_after_every_sequence_with_permits() {
+fn channel_holds_after_every_sequence_with_permits() {
     let permits = Family { ops: PERMITS, len: 6 };
     for capacity in [1, 2] {
         assert!(permits.run_all(capacity, &mut Vec::new()) > 50_000);
