@@ -39,7 +39,6 @@ fn what_is_queued_behind_a_stuck_cache_is_taken_by_another() {
         for task in runtime.block_on(spawner).unwrap() {
             runtime.block_on(task).unwrap();
         }
-        assert_eq!(runtime.metrics().total().rescued_by_timeout, 0);
     });
 }
 
@@ -76,9 +75,7 @@ fn blink(machine: &str, config: &str) -> WorkerMetrics {
     for task in tasks {
         runtime.block_on(task).unwrap();
     }
-    let total = runtime.metrics().total();
-    assert_eq!(total.rescued_by_timeout, 0);
-    total
+    runtime.metrics().total()
 }
 
 /// How often something was taken out of a deque behind another cache: not what its owner has put up for others.
@@ -224,7 +221,6 @@ fn work_is_put_up_for_idle_caches_and_no_task_is_lost() {
             runtime.block_on(spawner).unwrap();
             assert_eq!(sum.load(Ordering::SeqCst), TASKS * (TASKS - 1) / 2);
             let total = runtime.metrics().total();
-            assert_eq!(total.rescued_by_timeout, 0);
             assert!(total.export_pops <= total.exports, "{total:?}");
         });
     }

@@ -178,7 +178,6 @@ fn ring(group: &TaskGroup, config: &str, rounds: usize, stop: impl Fn(&WorkerMet
         runtime.block_on(task).unwrap();
     }
     let total = runtime.metrics().total();
-    assert_eq!(total.rescued_by_timeout, 0);
     (total.set_moves, pulls(&total))
 }
 
