@@ -1,4 +1,5 @@
-//! `cargo xtask counts`: instructions an operation, held against a file; a rise of more than 3 % fails.
+//! `cargo xtask counts`: instructions an operation, held against a file; a rise of more than 3 % fails, and so does a
+//! fall to less than half: a row that does nothing any more would else go unnoticed.
 //!
 //! Times are noise on a shared machine, instructions are not: callgrind counts them, so this check can stand in CI. It
 //! runs single-threaded rows of `quadrille run-one` under callgrind, each at two lengths; the difference of the two, by
@@ -129,6 +130,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
         );
         return Ok(());
     }
+    if !renew && only.is_none() {
+        expected.names_rows()?;
+    }
     let program = match program {
         Some(program) => program,
         None => build()?,
@@ -195,26 +199,40 @@ impl Expected {
             .map_or_else(String::new, |count| format!(", expected {count}"))
     }
 
-    /// Fails if one has risen; says if one has fallen, so that the file is renewed while it is known why.
+    /// Fails if a name is that of no row: what it counted is counted no more.
+    fn names_rows(&self) -> Outcome {
+        let is_row = |name: &str| ROWS.iter().any(|(row, _)| *row == name);
+        match self.counts.keys().find(|name| !is_row(name)) {
+            None => Ok(()),
+            Some(name) => Err(Failure::new(format!(
+                "{FILE} has {name}, which is no row; `cargo xtask counts --renew` leaves it out"
+            ))),
+        }
+    }
+
+    /// Fails if one has risen, or fallen by more than half; says if one has fallen by less, so that the file is renewed
+    /// while it is known why.
     fn compare(&self, found: &BTreeMap<String, u64>) -> Outcome {
-        let mut risen = Vec::new();
+        let mut wrong = Vec::new();
         for (name, &count) in found {
             let Some(&expected) = self.counts.get(name) else {
-                risen.push(format!("{name} is not in {FILE}"));
+                wrong.push(format!("{name} is not in {FILE}"));
                 continue;
             };
             if count * 1000 > expected * (1000 + RISE_PERMILLE) {
-                risen.push(format!("{name} has risen from {expected} to {count}"));
+                wrong.push(format!("{name} has risen from {expected} to {count}"));
+            } else if count * 2 < expected {
+                wrong.push(format!("{name} has fallen from {expected} to {count}"));
             } else if count * (1000 + RISE_PERMILLE) < expected * 1000 {
                 println!("note: {name} has fallen from {expected} to {count}; `cargo xtask counts --renew` keeps that");
             }
         }
-        if risen.is_empty() {
+        if wrong.is_empty() {
             Ok(())
         } else {
             Err(Failure::new(format!(
-                "{}; more than 3 % needs a reason, and then `cargo xtask counts --renew`",
-                risen.join(", ")
+                "{}; more than 3 %, or less than half, needs a reason, and then `cargo xtask counts --renew`",
+                wrong.join(", ")
             )))
         }
     }
@@ -383,6 +401,27 @@ mod tests {
     }
 
     #[test]
+    fn a_fall_to_less_than_half_fails() {
+        let expected = counts("compiler c\nspawn 1000\n");
+        let compare = |count| expected.compare(&BTreeMap::from([("spawn".to_owned(), count)]));
+        for count in [499, 0] {
+            let failure = compare(count).expect_err("a fall").to_string();
+            assert!(
+                failure.contains(&format!("spawn has fallen from 1000 to {count}")),
+                "{failure}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_no_row_fails() {
+        assert!(counts("compiler c\nspawn_join 1\nyield 1\n").names_rows().is_ok());
+        let failure = counts("compiler c\nspawn_join 1\nspawn 1\n").names_rows();
+        let failure = failure.expect_err("there is no `spawn`").to_string();
+        assert!(failure.contains(" spawn, which is no row"), "{failure}");
+    }
+
+    #[test]
     fn numbers_are_found_in_answers_and_profiles() {
         assert_eq!(
             number_after(r#"{"measured":{"ops":66,"wall_ns":1}}"#, "\"ops\":"),
@@ -393,10 +432,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_every_row_and_a_compiler() {
+    fn the_file_has_every_row_no_other_and_a_compiler() {
         let text = fs::read_to_string(workspace::root().join(FILE)).expect("the file is there");
         let expected = counts(&text);
         assert!(!expected.compiler.is_empty());
+        assert!(expected.names_rows().is_ok());
         for (name, row) in ROWS {
             assert!(expected.counts.contains_key(name), "{name}");
             match row {

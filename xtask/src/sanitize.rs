@@ -75,7 +75,8 @@ fn tests(sanitizer: Sanitizer, with_std: bool, seconds: u64) -> Command {
     command
         .env("RUSTUP_TOOLCHAIN", "nightly")
         .env("CARGO_TARGET_DIR", workspace::target_dir(name))
-        .env(stress::SECONDS_VARIABLE, seconds.to_string());
+        .env(stress::SECONDS_VARIABLE, seconds.to_string())
+        .env(stress::BUILD_VARIABLE, "1");
     if sanitizer == Sanitizer::Thread && !with_std {
         let suppressions = workspace::root().join("xtask/tsan.supp");
         command.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));

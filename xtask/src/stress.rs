@@ -15,6 +15,8 @@ use crate::workspace;
 pub(crate) const SECONDS_DEFAULT: u64 = 10;
 /// Tells the test program how long to soak.
 pub(crate) const SECONDS_VARIABLE: &str = "QUADRILLE_STRESS_SECONDS";
+/// Tells the test program that it was to be built for stress: it fails if it was not, which no test would notice.
+pub(crate) const BUILD_VARIABLE: &str = "QUADRILLE_STRESS_BUILD";
 
 /// Runs `crates/runtime/tests/stress.rs`.
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -34,6 +36,8 @@ pub(crate) fn tests() -> Command {
     let mut command = process::cargo(["test", "--package", "quadrille", "--release", "--test", "stress"]);
     process::add_rustflags(&mut command, "--cfg quadrille_stress");
     process::use_checking_profile(&mut command);
-    command.env("CARGO_TARGET_DIR", workspace::target_dir("stress"));
+    command
+        .env("CARGO_TARGET_DIR", workspace::target_dir("stress"))
+        .env(BUILD_VARIABLE, "1");
     command
 }

@@ -109,6 +109,9 @@ mod reactor;
 mod runtime;
 mod sched;
 pub mod signal;
+#[cfg(test)]
+#[cfg_attr(quadrille_loom, expect(dead_code, reason = "who needs it isn't modelled"))]
+mod skipped;
 mod stragglers;
 mod stress;
 pub mod sync;

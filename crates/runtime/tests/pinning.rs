@@ -1,6 +1,8 @@
 //! A worker that is pinned to a CPU which others want. In a program of its own: the test needs the machine to itself.
 
 mod cpus;
+#[path = "../src/skipped.rs"]
+mod skipped;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,7 @@ use quadrille::topology::set_current_affinity;
 use quadrille::{Runtime, task};
 
 use cpus::{cpus_of, wait_for};
+use skipped::skipped;
 
 #[test]
 fn a_worker_leaves_a_crowded_cpu() {
@@ -29,7 +32,12 @@ fn a_worker_leaves_a_crowded_cpu() {
     });
     if !pinned || !has_neighbours || !counted {
         assert_eq!(runtime.metrics().total().pin_fallbacks, 0);
-        return;
+        let count = if counted {
+            ""
+        } else {
+            ", and the kernel does not count who waits for a CPU"
+        };
+        return skipped(&format!("{}{count}", runtime.handle().report()));
     }
     let stop = Arc::new(AtomicBool::new(false));
     // A worker names and pins itself.
@@ -60,6 +68,7 @@ fn a_worker_leaves_a_crowded_cpu() {
         other.join().unwrap();
     }
     assert_eq!(fallbacks, 1);
-    let after = cpus_of("crowd-0").unwrap();
+    // A listing of threads may end early while those end.
+    let after = wait_for(|| cpus_of("crowd-0"), Option::is_some).expect("it lives");
     assert!(after.len() > 1, "{cpu} before, {after} after");
 }

@@ -1,8 +1,9 @@
 //! A soak: tasks, threads and channels at each other's throats, on few workers and on many, with exact counts.
 //!
 //! Takes about a second; `QUADRILLE_STRESS_SECONDS` sets another length. `cargo xtask stress` runs it on a build
-//! (`--cfg quadrille_stress`) in which rare interleavings are common and lost wake-ups are counted: none may be. In an
-//! ordinary build a lost wake-up is a hang, and the watchdog's.
+//! (`--cfg quadrille_stress`) in which rare interleavings are common and lost wake-ups are counted: none may be. It
+//! says so in `QUADRILLE_STRESS_BUILD`, and an ordinary build fails then. In such a one a lost wake-up is a hang, and
+//! the watchdog's.
 #![expect(clippy::print_stderr, reason = "seeds and rounds, to repeat a failure")]
 
 mod wander;
@@ -101,6 +102,11 @@ impl Drop for Token {
 
 /// Runs `round` on every shape again and again until this test's share of the time is over, at least once.
 fn soak(test: &'static str, round: impl Fn(Runtime, &mut Rng) + Send + Sync + Clone + 'static) {
+    let is_asked_for = std::env::var_os("QUADRILLE_STRESS_BUILD").is_some();
+    assert!(
+        cfg!(quadrille_stress) || !is_asked_for,
+        "built without --cfg quadrille_stress: no lost wake-up would be counted"
+    );
     let seconds = std::env::var("QUADRILLE_STRESS_SECONDS").map_or(1, |text| text.parse().unwrap());
     let share = Duration::from_secs(seconds) / TESTS;
     let (begin, mut rng) = (Instant::now(), Rng::new(test));

@@ -7,7 +7,8 @@
 //!
 //! | the mutated test | counts as |
 //! |---|---|
-//! | fails, or is still running at the time limit | caught |
+//! | fails | caught |
+//! | is still running at the time limit | caught, and counted apart: the limit may have been too short for the test |
 //! | passes | survived: the test is weak or the line needless; the command fails |
 //! | does not build | no evidence: the mutation is to be repaired; the command fails |
 
@@ -65,18 +66,37 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     let bench = Bench::prepare(limit)?;
     bench.check_unchanged(&mutations)?;
-    let mut survivors = 0;
-    for mutation in &mutations {
-        survivors += u32::from(!bench.is_caught(mutation)?);
-    }
-    match survivors {
-        0 => {
-            println!("mutate: all {} mutations were caught", mutations.len());
-            Ok(())
-        }
-        _ => Err(Failure::new(format!(
-            "{survivors} of {} mutations were not caught",
-            mutations.len()
+    let fates: Outcome<Vec<Fate>> = mutations.iter().map(|mutation| bench.fate_of(mutation)).collect();
+    println!("mutate: {}", summary(&fates?)?);
+    Ok(())
+}
+
+/// What has become of a mutation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// Its test has failed.
+    Caught,
+    /// Its test was still running at the time limit.
+    OutOfTime,
+    /// Its test has passed, or did not build.
+    NotCaught,
+}
+
+/// How many were caught, and how.
+///
+/// # Errors
+/// If one was not.
+fn summary(fates: &[Fate]) -> Outcome<String> {
+    let count = |fate| fates.iter().filter(|of_one| **of_one == fate).count();
+    match (count(Fate::NotCaught), count(Fate::OutOfTime)) {
+        (0, 0) => Ok(format!("all {} mutations were caught", fates.len())),
+        (0, late) => Ok(format!(
+            "all {} mutations were caught, {late} of them by the time limit alone",
+            fates.len()
+        )),
+        (survivors, late) => Err(Failure::new(format!(
+            "{survivors} of {} mutations were not caught, and {late} by the time limit alone",
+            fates.len()
         ))),
     }
 }
@@ -156,7 +176,7 @@ impl Bench {
     }
 
     /// Applies `mutation`, runs its test, and restores the files.
-    fn is_caught(&self, mutation: &Mutation) -> Outcome<bool> {
+    fn fate_of(&self, mutation: &Mutation) -> Outcome<Fate> {
         let start = Instant::now();
         let source = workspace::root();
         let changes = mutation.apply(|path| read(&source, path).ok());
@@ -170,14 +190,14 @@ impl Bench {
             copy_if_changed(&source.join(path), &self.root.join(path))?;
         }
         let seconds = start.elapsed().as_secs_f64();
-        let (is_caught, verdict) = match result {
-            Ok(Verdict::Failed) => (true, "caught".to_owned()),
-            Ok(Verdict::TimedOut) => (true, "caught (time limit)".to_owned()),
-            Ok(Verdict::Passed) => (false, "SURVIVED".to_owned()),
-            Err(failure) => (false, format!("NO EVIDENCE: {failure}")),
+        let (fate, verdict) = match result {
+            Ok(Verdict::Failed) => (Fate::Caught, "caught".to_owned()),
+            Ok(Verdict::TimedOut) => (Fate::OutOfTime, "caught (time limit)".to_owned()),
+            Ok(Verdict::Passed) => (Fate::NotCaught, "SURVIVED".to_owned()),
+            Err(failure) => (Fate::NotCaught, format!("NO EVIDENCE: {failure}")),
         };
         println!("{}: {}: {verdict} ({seconds:.1} s)", mutation.name, mutation.test);
-        Ok(is_caught)
+        Ok(fate)
     }
 
     /// Builds the tests of the copy at `root`.
@@ -204,7 +224,9 @@ impl Bench {
         match build {
             Build::Loom => loom::set_bound(&mut command),
             Build::Stress => {
-                command.env(stress::SECONDS_VARIABLE, SOAK_SECONDS.to_string());
+                command
+                    .env(stress::SECONDS_VARIABLE, SOAK_SECONDS.to_string())
+                    .env(stress::BUILD_VARIABLE, "1");
             }
         }
         process::run_limited(command.args([path, "--exact"]), &self.log(), self.limit)
@@ -244,6 +266,21 @@ fn copy_if_changed(from: &Path, to: &Path) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_only_the_time_limit_has_caught_is_counted_apart() {
+        use Fate::{Caught, NotCaught, OutOfTime};
+
+        let said = |fates: &[Fate]| summary(fates).map_err(|failure| failure.to_string());
+        assert_eq!(said(&[Caught; 3]), Ok("all 3 mutations were caught".to_owned()));
+        let late = said(&[Caught, OutOfTime, OutOfTime]).expect("caught");
+        assert!(late.ends_with(", 2 of them by the time limit alone"), "{late}");
+        let survived = said(&[NotCaught, OutOfTime, Caught]).expect_err("one was not");
+        assert!(
+            survived.starts_with("1 of 3 mutations were not caught, and 1 by"),
+            "{survived}"
+        );
+    }
 
     #[test]
     fn finds_the_one_test_of_a_name() {

@@ -267,6 +267,23 @@ mod tests {
         check_findings(&check(path, &Source::scan(text)), expected);
     }
 
+    /// A file that moves would take its rule along, or its leave.
+    #[test]
+    fn every_place_that_a_rule_names_is_there() {
+        let root = crate::workspace::root();
+        for rule in RULES {
+            for place in rule.holds_in.iter().chain(rule.may_use) {
+                let path = root.join(place);
+                let is_as_named = if place.ends_with(".rs") {
+                    path.is_file()
+                } else {
+                    path.is_dir()
+                };
+                assert!(is_as_named, "`{}` names {place}, which is not there", rule.name);
+            }
+        }
+    }
+
     #[test]
     fn late_counts_decide_no_parking() {
         let read = "fn f(shared: &Shared) -> bool { shared.loads.utilisation(0) > 9 }\n";

@@ -142,8 +142,8 @@ fn sim_report_holds_a_row_against_its_figure() {
 }
 
 #[test]
-fn sim_report_fails_if_claims_change_sides() {
-    // Nothing is simulated of this one: it says so, and is known to.
+fn sim_report_checks_claims_of_full_runs_with_default_costs() {
+    // Nothing is simulated of this one: it says so, and is known to. Of one that differs the unit tests know.
     let (status, stdout, stderr) = output(&mut quadrille(&["sim", "report", "p", "--check"]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     assert!(

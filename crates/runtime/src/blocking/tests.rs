@@ -249,6 +249,13 @@ fn as_many_jobs_run_at_a_time_as_threads_are_allowed() {
 }
 
 #[test]
+fn by_default_512_threads_are_allowed_and_stay_for_10_s() {
+    let runtime = crate::Runtime::builder().worker_threads(1).build().unwrap();
+    let limits = runtime.handle().shared.pool.shared.limits;
+    assert_eq!((limits.threads_max, limits.keep_alive), (512, Duration::from_secs(10)));
+}
+
+#[test]
 fn jobs_beyond_the_bound_wait_their_turn() {
     let pool = pool(2, LONG);
     let running = Arc::new(Mutex::new((0_usize, 0_usize)));

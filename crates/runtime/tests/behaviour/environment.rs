@@ -6,14 +6,80 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::Output;
 
 use quadrille::policy::Config;
-use quadrille::{Pinning, Runtime};
+use quadrille::{Builder, Pinning, Runtime};
 
 use crate::child::{assert_passed, child, is_child};
 
 /// Runs the test `name` again in a child with these policies.
 fn run_with(name: &str, policies: &str) -> Output {
+    run_with_variable(name, "QUADRILLE_POLICY", policies)
+}
+
+/// Runs the test `name` again in a child with this variable, and no other of ours.
+fn run_with_variable(name: &str, variable: &str, value: &str) -> Output {
     let mut child = child(module_path!(), name, "1");
-    child.env("QUADRILLE_POLICY", policies).output().unwrap()
+    for other in ["QUADRILLE_WORKERS", "QUADRILLE_POLICY", "QUADRILLE_PIN"] {
+        child.env_remove(other);
+    }
+    child.env(variable, value).output().unwrap()
+}
+
+#[test]
+fn the_number_of_workers_is_set_from_outside_unless_the_program_sets_it() {
+    if is_child() {
+        let of = |builder: Builder| builder.build().unwrap().handle().worker_count();
+        assert_eq!(of(Runtime::builder()), 3);
+        assert_eq!(of(Runtime::builder().worker_threads(2)), 2);
+        return;
+    }
+    let name = "the_number_of_workers_is_set_from_outside_unless_the_program_sets_it";
+    assert_passed(&run_with_variable(name, "QUADRILLE_WORKERS", "3"));
+}
+
+#[test]
+fn a_bad_number_of_workers_from_outside_is_one_clear_error() {
+    if is_child() {
+        let value = std::env::var("QUADRILLE_WORKERS").unwrap();
+        let error = Runtime::new().map(drop).unwrap_err().to_string();
+        let expected = format!("QUADRILLE_WORKERS is {value:?}, expected auto or 1 to ");
+        assert!(error.contains(&expected), "{error}");
+        return;
+    }
+    for value in ["many", "0", "-1", "1000000", "2.5"] {
+        let name = "a_bad_number_of_workers_from_outside_is_one_clear_error";
+        assert_passed(&run_with_variable(name, "QUADRILLE_WORKERS", value));
+    }
+}
+
+#[test]
+fn pinning_is_set_from_outside_unless_the_program_sets_it() {
+    if is_child() {
+        // No more than there are hardware threads, which strict pinning wants.
+        let of = |builder: Builder| builder.worker_threads(1).build().unwrap().handle().report().to_owned();
+        let asked = std::env::var("QUADRILLE_PIN").unwrap();
+        let report = of(Runtime::builder());
+        assert!(report.contains(&format!("{asked} was asked for")), "{report}");
+        let own = of(Runtime::builder().pinning(Pinning::Auto));
+        assert!(!own.contains("was asked for"), "{own}");
+        return;
+    }
+    for value in ["strict", "llc", "none"] {
+        let name = "pinning_is_set_from_outside_unless_the_program_sets_it";
+        assert_passed(&run_with_variable(name, "QUADRILLE_PIN", value));
+    }
+}
+
+#[test]
+fn bad_pinning_from_outside_is_one_clear_error() {
+    if is_child() {
+        let error = Runtime::new().map(drop).unwrap_err();
+        assert!(error.to_string().contains("QUADRILLE_PIN"), "{error}");
+        let reason = error.source().expect("what is wrong with it").to_string();
+        assert!(reason.contains("\"tight\"") && reason.contains("expected"), "{reason}");
+        return;
+    }
+    let name = "bad_pinning_from_outside_is_one_clear_error";
+    assert_passed(&run_with_variable(name, "QUADRILLE_PIN", "tight"));
 }
 
 #[test]

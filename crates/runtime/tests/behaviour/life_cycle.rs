@@ -131,8 +131,13 @@ fn happen(event: Event, runtime: Runtime, witness: &Witness, abort: &AbortHandle
         }
         RuntimeDroppedWhileRunning | RuntimeDroppedWhileFinishing => {
             witness.started.block();
-            let resume = witness.resume.clone();
+            let (resume, handle) = (witness.resume.clone(), runtime.handle().clone());
             let dropper = std::thread::spawn(move || drop(runtime));
+            // What never ends by itself is refused.
+            eventually("the runtime stops", || {
+                handle.spawn(std::future::pending::<()>()).is_finished()
+            });
+            assert!(!abort.is_finished(), "a task that runs is not finished");
             resume.open();
             dropper.join().unwrap();
             return None;

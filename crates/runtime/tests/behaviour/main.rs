@@ -54,6 +54,8 @@ mod shutdown;
 mod shutdown_anywhere;
 mod shutdown_inside;
 mod shutdown_storm;
+#[path = "../../src/skipped.rs"]
+mod skipped;
 mod smoke;
 mod stage;
 mod starvation;

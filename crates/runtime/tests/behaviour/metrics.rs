@@ -1,14 +1,12 @@
 //! Counters: consistent with what was done, and at rest when nothing is.
 
-use std::time::Duration;
-
 use quadrille::metrics::Metrics;
 use quadrille::policy::{Cause, Level};
 use quadrille::{Handle, Runtime, spawn, spawn_blocking, task, thread};
 
 use crate::gate::Gate;
-use crate::shape::{for_each_shape, occupy};
-use crate::wait::eventually;
+use crate::shape::{come_to_rest, for_each_shape, occupy, runtimes};
+use crate::wait::{eventually, watched};
 
 const LEVELS: [Level; 4] = [Level::Group, Level::Llc, Level::Node, Level::Machine];
 
@@ -20,43 +18,35 @@ fn restlessness(runtime: &Runtime) -> (u64, u64, u64) {
 
 #[test]
 fn an_idle_runtime_does_nothing() {
-    for_each_shape(|shape| {
-        let runtime = shape.runtime();
+    watched("every shape comes to rest", || {
+        let runtimes = runtimes();
         // Never used, and used by all workers.
-        for used in [false, true] {
-            if used {
-                for task in occupy(&runtime).release() {
-                    runtime.block_on(task).unwrap();
-                }
+        come_to_rest(&runtimes, restlessness);
+        for (_, runtime) in &runtimes {
+            for task in occupy(runtime).release() {
+                runtime.block_on(task).unwrap();
             }
-            // It may take a while to settle on a busy machine, whose sentinel looks late: 100 ms of rest must come, two
-            // hundred times the interval of one that never rests.
-            eventually("100 ms without a park, look or search", || {
-                let before = restlessness(&runtime);
-                std::thread::sleep(Duration::from_millis(100));
-                restlessness(&runtime) == before
-            });
         }
+        come_to_rest(&runtimes, restlessness);
     });
 }
 
 #[test]
 fn a_runtime_whose_tasks_all_wait_does_nothing() {
-    for_each_shape(|shape| {
-        let runtime = shape.runtime();
+    watched("every shape comes to rest", || {
+        let runtimes = runtimes();
         let gate = Gate::default();
-        let tasks: Vec<_> = (0..100).map(|_| runtime.spawn(gate.pass())).collect();
-        eventually("all wait", || gate.waiting() == 100);
-        eventually("50 ms without a wake-up", || {
-            let before = restlessness(&runtime);
-            std::thread::sleep(Duration::from_millis(50));
-            restlessness(&runtime) == before
-        });
+        let tasks = |runtime: &Runtime| (0..100).map(|_| runtime.spawn(gate.pass())).collect();
+        let tasks: Vec<Vec<_>> = runtimes.iter().map(|(_, runtime)| tasks(runtime)).collect();
+        eventually("all wait", || gate.waiting() == 100 * runtimes.len());
+        come_to_rest(&runtimes, restlessness);
         gate.open();
-        for task in tasks {
-            runtime.block_on(task).unwrap();
+        for ((_, runtime), tasks) in runtimes.iter().zip(tasks) {
+            for task in tasks {
+                runtime.block_on(task).unwrap();
+            }
+            assert!(restlessness(runtime).2 > 0);
         }
-        assert!(restlessness(&runtime).2 > 0);
     });
 }
 
@@ -92,7 +82,6 @@ fn counters_are_consistent() {
             assert_eq!(value, by_worker, "{name}");
         }
         assert_eq!(total.polls, sum(&metrics, |worker| worker.polls));
-        assert_eq!(total.rescued_by_timeout, 0, "a lost wake-up");
         assert!(total.searches_failed <= total.searches);
         assert!(total.unparks_futex <= total.unparks);
         let migrations =

@@ -1,10 +1,12 @@
 //! Who is at work while the clock is paused: bodies that poll, closures that block, tasks that block in place.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use futures_lite::future::poll_once;
 use quadrille::sync::{mpmc, oneshot};
 use quadrille::time::{self, Instant, sleep, timeout};
 use quadrille::{Runtime, Wait as _, thread};
@@ -270,14 +272,19 @@ fn a_wait_with_a_limit_ends_with_its_paused_runtime() {
 fn the_clock_does_not_jump_while_another_task_runs_beside_one_that_blocks() {
     on_paused(async {
         let (begins, began) = mpsc::channel();
+        let (sleeps, slept) = mpsc::channel();
         let start = Instant::now();
         let blocking = quadrille::spawn(async move {
             quadrille::task::block_in_place(|| began.recv().unwrap());
-            sleep(HOUR).await;
+            let mut timer = pin!(sleep(HOUR));
+            assert!(poll_once(timer.as_mut()).await.is_none());
+            sleeps.send(()).unwrap();
+            timer.await;
         });
         let running = quadrille::spawn(async move {
             begins.send(()).unwrap();
-            // Meanwhile the first task goes on, and sleeps.
+            // Until the first task has gone on, and has a timer; and then so long that the clock could jump to it.
+            slept.recv().unwrap();
             std::thread::sleep(Duration::from_millis(20));
             assert_eq!(start.elapsed(), Duration::ZERO);
         });

@@ -12,8 +12,8 @@ use quadrille::{JoinHandle, Runtime, Wait as _, spawn};
 
 use crate::count::Count;
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape, for_each_shape_if, hold_up, occupy_in_place};
-use crate::wait::{eventually, patient};
+use crate::shape::{Shape, come_to_rest, for_each_shape, for_each_shape_if, hold_up, occupy_in_place, runtimes};
+use crate::wait::{eventually, patient, watched};
 
 /// A task of `runtime` that echoes byte by byte, and the other end, for a thread that is no worker.
 fn echo(runtime: &Runtime) -> (Plain, JoinHandle<()>) {
@@ -178,28 +178,24 @@ fn a_steady_load_wakes_no_other_worker() {
 
 #[test]
 fn an_idle_runtime_with_sources_does_nothing() {
-    for_each_shape(|shape| {
-        let runtime = shape.runtime();
-        let gone = Count::default();
-        let tasks: Vec<_> = (0..4 * shape.workers.min(16))
-            .map(|_| {
-                let gone = gone.clone();
-                runtime.spawn(async move {
+    watched("every shape comes to rest", || {
+        let runtimes = runtimes();
+        let (begun, mut count) = (Count::default(), 0);
+        for (shape, runtime) in &runtimes {
+            for _ in 0..shape.workers.min(16) {
+                let begun = begun.clone();
+                count += 1;
+                drop(runtime.spawn(async move {
                     let (reader, _writer) = pipe().unwrap();
-                    gone.add();
+                    begun.add();
                     reader.read(&mut [0]).await.unwrap()
-                })
-            })
-            .collect();
-        eventually("all wait", || gone.get() == tasks.len());
-        let restlessness = || {
+                }));
+            }
+        }
+        eventually("all wait", || begun.get() == count);
+        come_to_rest(&runtimes, |runtime| {
             let total = runtime.metrics().total();
             (total.parks, total.sentinel_looks, total.searches, total.io_polls)
-        };
-        eventually("50 ms without a park, look, search or poll", || {
-            let before = restlessness();
-            thread::sleep(Duration::from_millis(50));
-            restlessness() == before
         });
     });
 }

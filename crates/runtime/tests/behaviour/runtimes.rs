@@ -40,7 +40,11 @@ fn tasks_of_two_runtimes_wake_each_other() {
         let (a, b) = (shape.runtime(), Shape::flat(2).runtime());
         a.block_on(ping_pong(&a, &b));
         b.block_on(ping_pong(&b, &a));
-        assert!(a.metrics().foreign_wakes > 0 || a.metrics().total().polls > 0);
+        // Each to and fro has two wake-ups, of which some may find who is woken still awake.
+        for (runtime, name) in [(&a, "first"), (&b, "second")] {
+            let wakes = runtime.metrics().foreign_wakes;
+            assert!(wakes > u64::from(ROUNDS) / 10, "{wakes} of the {name} by the other");
+        }
     });
 }
 

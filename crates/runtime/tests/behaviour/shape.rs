@@ -1,5 +1,6 @@
 //! The shapes that scenarios run on: numbers of workers, machines, policies.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use quadrille::policy::{Adversary, Config};
@@ -9,7 +10,7 @@ use quadrille::{Builder, JoinHandle, Runtime};
 
 use crate::count::Count;
 use crate::gate::Gate;
-use crate::wait::{eventually, watched};
+use crate::wait::{comes_to_rest, eventually, watched};
 
 /// A kind of runtime.
 #[derive(Clone, Debug)]
@@ -107,6 +108,24 @@ pub(crate) fn for_each_shape_if(wanted: impl Fn(&Shape) -> bool, scenario: impl 
 /// Runs `scenario` on every shape.
 pub(crate) fn for_each_shape(scenario: impl Fn(&Shape) + Send + Sync + 'static) {
     for_each_shape_if(|_| true, scenario);
+}
+
+/// Waits until the runtimes, of a shape each, rest: what `count` counts stays as it is. All at the same time, because
+/// that takes a second.
+pub(crate) fn come_to_rest<T: PartialEq + Debug>(runtimes: &[(Shape, Runtime)], count: impl Fn(&Runtime) -> T) {
+    comes_to_rest(|| {
+        let count = |(shape, runtime): &(Shape, Runtime)| (shape.name.clone(), count(runtime));
+        runtimes.iter().map(count).collect()
+    });
+}
+
+/// A runtime of every shape.
+pub(crate) fn runtimes() -> Vec<(Shape, Runtime)> {
+    let runtimes = all().into_iter().map(|shape| {
+        let runtime = shape.runtime();
+        (shape, runtime)
+    });
+    runtimes.collect()
 }
 
 /// Runs `scenario` on a user-level thread and on an ordinary one that has entered the runtime, on small shapes.

@@ -11,7 +11,7 @@ use quadrille::task::yield_now;
 use quadrille::{JoinHandle, Runtime};
 
 use crate::child::{assert_passed, child, is_child};
-use crate::count::Count;
+use crate::count::{Count, Token};
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape, occupy};
 use crate::wait::{eventually, patient};
@@ -142,21 +142,47 @@ fn of_tasks_that_run() {
             let _token = token;
             std::future::pending::<()>().await;
         });
-        let dropped = Arc::new(AtomicBool::new(false));
-        let tells = dropped.clone();
+        let handle = runtime.handle().clone();
+        let released = Arc::new(AtomicBool::new(false));
+        let was_released = released.clone();
         let dropper = std::thread::spawn(move || {
             drop(runtime);
-            tells.store(true, Ordering::SeqCst);
+            was_released.load(Ordering::SeqCst)
         });
-        assert!(!dropped.load(Ordering::SeqCst), "running tasks finish their poll first");
+        // No worker is free to end it: it is refused.
+        eventually("the runtime stops", || handle.spawn(async {}).is_finished());
+        released.store(true, Ordering::SeqCst);
         for blocker in occupied.release() {
             futures_lite::future::block_on(blocker).unwrap();
             finished.add();
         }
-        dropper.join().unwrap();
+        assert!(dropper.join().unwrap(), "running tasks finish their poll first");
         assert_eq!(finished.get(), shape.workers);
         assert_eq!(later.get(), 1);
         all_cancelled(vec![queued]);
+    });
+}
+
+/// What goes with its thread, last of all, and takes a while.
+struct GoesSlowly(#[expect(dead_code, reason = "its drop is counted")] Token);
+
+impl Drop for GoesSlowly {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn workers_are_joined() {
+    thread_local!(static LAST: RefCell<Option<GoesSlowly>> = const { RefCell::new(None) });
+    for_each_shape(|shape| {
+        let ended = Count::default();
+        let count = ended.clone();
+        let builder = shape
+            .builder()
+            .on_thread_start(move || LAST.set(Some(GoesSlowly(count.token()))));
+        drop(builder.build().unwrap());
+        assert_eq!(ended.get(), shape.workers, "threads that have ended");
     });
 }
 

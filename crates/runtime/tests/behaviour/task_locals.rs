@@ -4,7 +4,10 @@ use quadrille::Wait as _;
 use quadrille::task::yield_now;
 use quadrille::thread;
 
+use crate::count::{Count, OnDrop};
+use crate::gate::Gate;
 use crate::shape::for_each_shape;
+use crate::wait::eventually;
 
 quadrille::task_local! {
     static NUMBER: usize;
@@ -64,19 +67,26 @@ fn each_has_its_own_wherever_it_goes_on() {
 fn a_suspended_thread_loses_its_own_at_shutdown() {
     for_each_shape(|shape| {
         let runtime = shape.runtime();
+        let (never, right) = (Gate::default(), Count::default());
         let threads: Vec<_> = (0..EACH)
             .map(|i| {
+                let (never, right) = (never.clone(), right.clone());
                 runtime.spawn_thread(move || {
                     LABEL.sync_scope(format!("{i}"), || {
-                        let _looks = crate::count::OnDrop::new(move || assert_eq!(LABEL.get(), format!("{i}")));
-                        std::future::pending::<()>().wait();
+                        let _looks = OnDrop::new(move || {
+                            assert_eq!(LABEL.get(), format!("{i}"));
+                            right.add();
+                        });
+                        never.pass().wait();
                     });
                 })
             })
             .collect();
+        eventually("all are suspended", || never.waiting() == EACH);
         drop(runtime);
         for thread in threads {
             assert!(thread.join().unwrap_err().is::<quadrille::task::JoinError>());
         }
+        assert_eq!(right.get(), EACH, "each has seen its own at the end");
     });
 }

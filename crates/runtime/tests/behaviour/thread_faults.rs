@@ -13,6 +13,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use crate::child::{assert_passed, child, is_child, run_child, stderr};
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
+use crate::skipped::skipped;
 use crate::wait::eventually;
 
 const SIGABRT: i32 = 6;
@@ -314,20 +315,19 @@ fn locks_memory() -> bool {
 /// there are mappings for, and then spawning fails with a reason.
 #[cfg(target_os = "linux")]
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
 fn where_guards_take_mappings_their_limit_is_an_error_of_spawn() {
     const NAME: &str = "where_guards_take_mappings_their_limit_is_an_error_of_spawn";
-    const SKIPPED: &str = "skipped: this process may not lock memory";
+    const SKIPPED: &str = "this process may not lock memory";
     const COUNT: usize = 1000;
     let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
     // SAFETY: a question without pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     if max.trim().parse::<u64>().unwrap() > 1 << 17 || page > 4096 {
-        return eprintln!("skipped: so many mappings, or so large pages, take too much memory");
+        return skipped("so many mappings, or so large pages, take too much memory");
     }
     if is_child() {
         if !locks_memory() {
-            return eprintln!("{SKIPPED}");
+            return skipped(SKIPPED);
         }
         let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
         let runtime = Runtime::builder().worker_threads(2).build().unwrap();
@@ -356,7 +356,7 @@ fn where_guards_take_mappings_their_limit_is_an_error_of_spawn() {
     let output = run_child(module_path!(), NAME);
     assert_passed(&output);
     if stderr(&output).contains(SKIPPED) {
-        eprintln!("{SKIPPED}");
+        skipped(SKIPPED);
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use quadrille::{Runtime, thread};
 
 use crate::child::{child, is_child, stderr};
+use crate::skipped::skipped;
 
 /// What gdb says where it may not trace a process.
 const REFUSED: [&str; 2] = ["ptrace", "Couldn't get registers"];
@@ -40,7 +41,6 @@ fn under_gdb(child: &Command) -> Option<Output> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
 fn a_backtrace_in_gdb_goes_from_the_thread_to_its_worker() {
     const NAME: &str = "a_backtrace_in_gdb_goes_from_the_thread_to_its_worker";
     if is_child() {
@@ -49,8 +49,7 @@ fn a_backtrace_in_gdb_goes_from_the_thread_to_its_worker() {
         unreachable!("it aborts");
     }
     let Some(output) = under_gdb(&child(module_path!(), NAME, "1")) else {
-        eprintln!("skipped: no gdb here, or it may not trace");
-        return;
+        return skipped("no gdb here, or it may not trace");
     };
     let said = String::from_utf8_lossy(&output.stdout);
     let frames: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();

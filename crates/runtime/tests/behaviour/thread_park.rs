@@ -24,8 +24,10 @@ fn a_token_that_is_there_ends_the_park_at_once() {
                 me.unpark();
                 me.unpark();
                 thread::park();
-                // Two that come before it are one.
-                thread::park_timeout(Duration::from_millis(1));
+                // Two that come before it are one, and it is used up.
+                let (begin, limit) = (Instant::now(), Duration::from_millis(1));
+                thread::park_timeout(limit);
+                assert!(begin.elapsed() >= limit, "{:?}", begin.elapsed());
                 me.unpark();
                 thread::park_timeout(NEVER);
             });

@@ -9,6 +9,7 @@ use quadrille::thread::{self, Builder};
 use quadrille::{Runtime, Wait};
 
 use crate::child::{assert_passed, child, is_child, stderr};
+use crate::skipped::skipped;
 
 /// What valgrind exits with if it has found something.
 const FOUND: &str = "--error-exitcode=99";
@@ -87,15 +88,13 @@ fn under_valgrind(child: &Command) -> Option<Output> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
 fn valgrind_finds_nothing_in_threads() {
     if is_child() {
         return all_walks_of_life();
     }
     let child = child(module_path!(), "valgrind_finds_nothing_in_threads", "1");
     let Some(output) = under_valgrind(&child) else {
-        eprintln!("skipped: no valgrind here, or no debug symbols of the C library (libc6-dbg)");
-        return;
+        return skipped("no valgrind here, or no debug symbols of the C library (libc6-dbg)");
     };
     assert_passed(&output);
     let said = stderr(&output);

@@ -67,8 +67,9 @@ fn around_rings() {
                     .map(|(index, receiver)| {
                         let next = senders[(index + 1) % senders.len()].clone();
                         runtime.spawn_thread(move || {
-                            for _ in 0..ROUNDS {
+                            for round in 0..ROUNDS {
                                 let token = receiver.recv().wait().unwrap();
+                                assert_eq!(token, round * 8 + index, "nobody is passed over or called twice");
                                 // The last one has nobody left to hand it to.
                                 let _sent = next.send(token + 1).wait();
                             }

@@ -99,7 +99,9 @@ fn no_timer_is_early() {
             .collect();
         tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
         let total = runtime.metrics().total();
-        assert!(total.timers + total.timers_pulled + total.timers_overdue <= 200 * 10);
+        let fired = total.timers + total.timers_pulled + total.timers_overdue;
+        // All but those that came before they were set.
+        assert!((200..=200 * 10).contains(&fired), "{fired} of 2000");
     });
 }
 
@@ -203,6 +205,8 @@ fn timers_within_the_slack_fire_together() {
     };
     // All of them within one sleep, which may be interrupted a few times for other reasons.
     assert!(sleeps(LONG) < 10);
+    // Without slack in about as many as there are timers, unless the machine has no time for the worker.
+    eventually("one sleep a timer without slack", || sleeps(Duration::ZERO) >= 15);
 }
 
 /// A `poll` by hand that moves a timer which was ready, and waits to be called, as some of those written for tokio do.

@@ -2,6 +2,7 @@
 //!
 //! Where threads do not run for seconds, as on an emulated machine, `QUADRILLE_TEST_PATIENCE` multiplies every limit.
 
+use std::fmt::Debug;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,6 +34,29 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     while !holds() {
         assert!(begin.elapsed() < limit, "not after {limit:?}: {what}");
         thread::park_timeout(Duration::from_micros(200));
+    }
+}
+
+/// Waits until `counts`, a name and what is counted of it each, stay as they are for a second: long enough to meet what
+/// comes some times a second. Those who settle late, on a busy machine, are looked at again.
+#[track_caller]
+pub(crate) fn comes_to_rest<T: PartialEq + Debug>(counts: impl Fn() -> Vec<(String, T)>) {
+    let (begin, limit) = (Instant::now(), patient(EVENT_MAX));
+    loop {
+        let before = counts();
+        thread::sleep(Duration::from_secs(1));
+        let changed: Vec<_> = before
+            .into_iter()
+            .zip(counts())
+            .filter(|(before, after)| before != after)
+            .collect();
+        if changed.is_empty() {
+            return;
+        }
+        assert!(
+            begin.elapsed() < limit,
+            "no second of rest in {limit:?}, in the last one {changed:?}"
+        );
     }
 }
 

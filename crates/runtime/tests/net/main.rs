@@ -24,6 +24,9 @@ mod nothing;
 mod pipe;
 mod runtimes;
 mod shared;
+#[cfg(target_os = "linux")]
+#[path = "../../src/skipped.rs"]
+mod skipped;
 mod tcp;
 mod tcp_halves;
 mod tcp_options;

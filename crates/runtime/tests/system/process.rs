@@ -20,6 +20,8 @@ use quadrille::{
     signal::unix::{SignalKind, signal},
 };
 
+use crate::child::{assert_passed, child, is_child, run_child};
+use crate::skipped::skipped;
 use crate::wait::eventually;
 
 fn runtime() -> Runtime {
@@ -61,7 +63,6 @@ async fn output_is_all_that_a_child_writes_to_both_streams() {
 #[cfg(target_os = "linux")]
 #[test]
 fn who_only_gives_output_has_no_input() {
-    const CHILD: &str = "QUADRILLE_TEST_OUTPUT_CHILD";
     let input_of = |command: &mut Command| {
         let output = runtime().block_on(async { command.output().await }).unwrap();
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
@@ -71,7 +72,7 @@ fn who_only_gives_output_has_no_input() {
         command.arg("/proc/self/fd/0");
         command
     };
-    if std::env::var_os(CHILD).is_some() {
+    if is_child() {
         let mut command = readlink();
         for _ in 0..2 {
             assert_eq!(input_of(&mut command), "/dev/null");
@@ -93,15 +94,12 @@ fn who_only_gives_output_has_no_input() {
         assert_eq!(input_of(&mut lent), ours);
         return;
     }
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["process::who_only_gives_output_has_no_input", "--exact", "--nocapture"])
-        .env(CHILD, "1")
+    let child = child(module_path!(), "who_only_gives_output_has_no_input", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let output = child.unwrap().wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_passed(&child.unwrap().wait_with_output().unwrap());
 }
 
 #[quadrille::test]
@@ -341,19 +339,9 @@ async fn many_children_at_a_time() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_child_that_is_gone_at_once_leaves_the_signal_ignored() {
-    const CHILD: &str = "QUADRILLE_TEST_IGNORING_CHILD";
-    if std::env::var_os(CHILD).is_none() {
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "process::a_child_that_is_gone_at_once_leaves_the_signal_ignored",
-                "--exact",
-                "--nocapture",
-            ])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
-        return;
+    if !is_child() {
+        let name = "a_child_that_is_gone_at_once_leaves_the_signal_ignored";
+        return assert_passed(&run_child(module_path!(), name));
     }
     let ignored = || {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -386,9 +374,16 @@ fn cpus(status: &str) -> String {
 #[test]
 fn a_child_of_a_pinned_worker_is_not_pinned() {
     let ours = cpus(&std::fs::read_to_string("/proc/thread-self/status").unwrap());
-    let Ok(runtime) = Runtime::builder().pinning(Pinning::Strict).build() else {
-        // More workers are asked for than there are hardware threads: nothing is pinned on this machine.
-        return;
+    let runtime = match Runtime::builder().pinning(Pinning::Strict).build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let said = error.to_string();
+            assert!(
+                said.starts_with("strict pinning of ") && said.ends_with(" hardware threads, expected no more workers"),
+                "{said}"
+            );
+            return skipped(&said);
+        }
     };
     let (child, before, after) = runtime
         .block_on(runtime.spawn(async {
@@ -408,22 +403,27 @@ fn a_child_of_a_pinned_worker_is_not_pinned() {
     assert_eq!(before, after, "the worker is pinned as before");
 }
 
-/// The timer slack of the calling thread, by what `/proc` says of it; `None`: this kernel does not say.
-fn timer_slack() -> Option<u64> {
-    let thread = std::fs::read_link("/proc/thread-self").ok()?;
-    let path = Path::new("/proc").join(thread.file_name()?).join("timerslack_ns");
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+/// The timer slack of the calling thread, by what `/proc` says of it.
+fn timer_slack() -> u64 {
+    let thread = std::fs::read_link("/proc/thread-self").unwrap();
+    let path = Path::new("/proc")
+        .join(thread.file_name().unwrap())
+        .join("timerslack_ns");
+    std::fs::read_to_string(path).unwrap().trim().parse().unwrap()
 }
 
 /// A worker that has slept for a timer has the least there is.
 #[test]
 fn a_child_does_not_inherit_the_timer_slack_of_its_worker() {
-    let Some(ours) = timer_slack() else { return };
+    if !Path::new("/proc/self/timerslack_ns").exists() {
+        return skipped("this kernel does not say what the timer slack of a thread is");
+    }
+    let ours = timer_slack();
     let runtime = Runtime::builder().worker_threads(1).build().unwrap();
     let (child, before, after) = runtime
         .block_on(runtime.spawn(async move {
             for _ in 0..1000 {
-                if timer_slack() != Some(ours) {
+                if timer_slack() != ours {
                     break;
                 }
                 quadrille::time::sleep(Duration::from_millis(1)).await;
@@ -437,11 +437,7 @@ fn a_child_does_not_inherit_the_timer_slack_of_its_worker() {
         }))
         .unwrap();
     assert_eq!(child, Ok(ours));
-    assert_eq!(
-        (before, after),
-        (Some(1), Some(1)),
-        "the worker wakes on time as before"
-    );
+    assert_eq!((before, after), (1, 1), "the worker wakes on time as before");
 }
 
 /// The runtime has descriptors of its own, and has made some for its users: sockets, pipes to other children, those by

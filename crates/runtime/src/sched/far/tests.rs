@@ -86,7 +86,6 @@ fn what_is_exported_wakes_somebody_and_is_run() {
         eventually(config, || dropped.load(Ordering::SeqCst) == queued);
         let total = runtime.metrics().total();
         assert!(total.export_pops + total.exports_taken_back > 0);
-        assert_eq!(total.rescued_by_timeout, 0);
     }
 }
 

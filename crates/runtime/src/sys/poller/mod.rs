@@ -49,4 +49,4 @@ pub(crate) struct Event {
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
-mod tests;
+pub(crate) mod tests;

@@ -9,7 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::skipped::skipped;
 use crate::sys::ring::{CANCELLED, Recv};
+
+/// A ring. `None` where the kernel refuses; that it doesn't where it need not, `tests/uring/` asks.
+fn ring() -> Option<Ring> {
+    Ring::probed().map_err(|error| skipped(&error.to_string())).ok()
+}
 
 /// A read from a socket that is never written to.
 fn recv() -> (Recv, UnixStream) {
@@ -33,10 +39,7 @@ fn lose(ring: &Ring) -> u64 {
 /// the kernel only then.
 #[test]
 fn what_was_not_found_when_its_future_went_is_cancelled_again() {
-    let Ok(ring) = Ring::probed() else {
-        // The kernel refuses.
-        return;
-    };
+    let Some(ring) = ring() else { return };
     let (mut request, _theirs) = recv();
     let entry = request.entry();
     let begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
@@ -61,10 +64,7 @@ fn what_was_not_found_when_its_future_went_is_cancelled_again() {
 /// As above, but it never comes: whoever drops the future goes on.
 #[test]
 fn what_is_never_found_keeps_nobody() {
-    let Ok(ring) = Ring::probed() else {
-        // The kernel refuses.
-        return;
-    };
+    let Some(ring) = ring() else { return };
     let begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();
     lose(&ring);
     ring.leave(begun.slot, recv().0);
@@ -74,10 +74,7 @@ fn what_is_never_found_keeps_nobody() {
 /// The first request to cancel, that of who closes, comes too early.
 #[test]
 fn whoever_drains_asks_again_to_cancel() {
-    let Ok(ring) = Ring::probed() else {
-        // The kernel refuses.
-        return;
-    };
+    let Some(ring) = ring() else { return };
     let ring = Arc::new(ring);
     let (mut request, _theirs) = recv();
     let begun = ring.begin(request.entry(), Waker::noop().clone(), None).unwrap();
@@ -98,10 +95,7 @@ fn whoever_drains_asks_again_to_cancel() {
 /// A stranger that ends would take it along.
 #[test]
 fn what_is_queued_is_not_handed_over_by_who_begins_something_else() {
-    let Ok(ring) = Ring::probed() else {
-        // The kernel refuses.
-        return;
-    };
+    let Some(ring) = ring() else { return };
     let nothing = || (Entry::nothing(), Waker::noop().clone());
     let (entry, waker) = nothing();
     let queued = ring.begin(entry, waker, None).unwrap().slot;
@@ -160,10 +154,7 @@ unsafe fn drop_it(data: *const ()) {
 
 #[test]
 fn no_waker_is_cloned_or_dropped_under_the_lock() {
-    let Ok(ring) = Ring::probed() else {
-        // The kernel refuses.
-        return;
-    };
+    let Some(ring) = ring() else { return };
     let ring = Arc::new(ring);
     let was_free = Arc::new(Mutex::new(Vec::new()));
     let waker = || {
@@ -188,10 +179,7 @@ fn no_waker_is_cloned_or_dropped_under_the_lock() {
 /// A taker has read how many fly; then so much is handed over, and has ended, that there is no room for all results.
 #[test]
 fn what_ends_while_somebody_begins_to_look_is_found() {
-    let Ok(ring) = Ring::probed() else {
-        // The kernel refuses.
-        return;
-    };
+    let Some(ring) = ring() else { return };
     let count = COMPLETIONS as usize + 1000;
     for _ in 0..count {
         let _begun = ring.begin(Entry::nothing(), Waker::noop().clone(), None).unwrap();

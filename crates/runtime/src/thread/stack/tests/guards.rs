@@ -5,6 +5,7 @@ use std::io;
 use super::super::slab::Budget;
 use super::*;
 use crate::child::{assert_passed, is_child, run_child};
+use crate::skipped::skipped;
 use crate::sys::memory::{self, page_size};
 
 #[test]
@@ -117,11 +118,10 @@ fn use_up_mappings() -> *mut libc::c_void {
 
 /// To the system mappings are memory: the error says which limit it is, also if it was others who took them.
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
 fn out_of_mappings_names_their_limit() {
     const NAME: &str = "out_of_mappings_names_their_limit";
     let Some(max) = memory::mappings_max().filter(|max| *max <= 1 << 17) else {
-        return eprintln!("skipped: there is no limit of mappings, or it takes too long to come to");
+        return skipped("there is no limit of mappings, or it takes too long to come to");
     };
     if is_child() {
         let stacks = protected(1);
