@@ -7,6 +7,7 @@ mod abort;
 mod deque;
 mod halving;
 mod idle;
+mod last;
 mod latch;
 mod park;
 mod poll;
