@@ -67,7 +67,7 @@ mod imp {
     }
 
     /// Whether memory that two sides share is still there: a question for loom, which asks it with each `touch`.
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Life;
 
     impl Life {
@@ -152,6 +152,15 @@ mod imp {
     /// that the end is not ordered after, from a good one.
     #[derive(Debug)]
     pub(crate) struct Life(UnsafeCell<Option<loom::alloc::Track<()>>>);
+
+    // SAFETY: loom runs one thread at a time, and fails the model if it is touched and ended without an order.
+    unsafe impl Sync for Life {}
+
+    impl Default for Life {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
 
     impl Life {
         pub(crate) fn new() -> Self {

@@ -16,7 +16,7 @@ use super::shard::{Catch, Polled, Shard};
 use super::slab::Slab;
 use super::source::{Source, WaiterId};
 use super::{Interests, Registration, Tick};
-use crate::primitives::{AtomicBool, Ordering};
+use crate::primitives::{AtomicBool, Ordering, UnsafeCell};
 use crate::sys::poller::Event;
 
 /// Runs `f` in all interleavings with at most three switches away from a thread that could go on.
@@ -76,6 +76,48 @@ fn l_waiting_or_ready() {
         assert_eq!(answer.is_pending(), woken.0.load(StdOrdering::SeqCst) == 1);
         assert!(poll(&source, &waker).is_ready());
     });
+}
+
+/// What the holder of the poll, or who closes, has done before comes before whatever is done by one who learns of it,
+/// in each of the ways to do so.
+#[test]
+fn l_who_learns_of_an_event_sees_what_came_before() {
+    let looks: [fn(&Source, Tick) -> bool; 5] = [
+        |source, _| poll(source, Waker::noop()).is_ready(),
+        |source, _| source.tick_at_once(Side::Read).is_some(),
+        |source, before| source.tick(Side::Read) != before,
+        |source, _| source.has_ended(Side::Read),
+        |source, _| source.is_closed(),
+    ];
+    for (closes, look) in looks.into_iter().enumerate().map(|(at, look)| (at == 4, look)) {
+        check(move || {
+            let shared = Arc::new((Source::new(), UnsafeCell::new(false)));
+            let source = &shared.0;
+            // Nothing is there, and that is known.
+            assert!(event(source, 0));
+            let before = source.tick(Side::Read);
+            source.clear(Side::Read, before);
+            let other = shared.clone();
+            let thread = spawn(move || {
+                if look(&other.0, before) {
+                    // SAFETY: after that, which is what this test is about.
+                    assert!(other.1.with(|done| unsafe { *done }));
+                }
+            });
+            // SAFETY: nobody else uses it before he learns of what follows.
+            shared.1.with_mut(|done| unsafe { *done = true });
+            if closes {
+                source.close(&mut Vec::new());
+            } else {
+                let end = Event {
+                    ended: true,
+                    ..READABLE
+                };
+                assert!(source.set_ready(0, &end, &mut Vec::new()));
+            }
+            thread.join().unwrap();
+        });
+    }
 }
 
 /// Data and its event come while a reader that was told of older data finds nothing: it does not wait for ever.
@@ -214,24 +256,45 @@ fn l_registered_or_refused() {
     });
 }
 
-/// Two threads take places and give them back: they never have the same.
+/// Two threads take places, and one of them gives one back: they never have the same.
 #[test]
 fn l_a_place_has_one_owner() {
+    let takes = |slab: &Slab| slab.take().unwrap();
+    let changes = |slab: &Slab| {
+        let [first, second] = [slab.take().unwrap(), slab.take().unwrap()];
+        slab.put_back(first);
+        second
+    };
+    for changes_here in [false, true] {
+        check(move || {
+            let slab = Arc::new(Slab::new());
+            let before = [slab.take().unwrap(), slab.take().unwrap()];
+            before.into_iter().for_each(|index| slab.put_back(index));
+            let other = slab.clone();
+            let thread = spawn(move || if changes_here { takes(&other) } else { changes(&other) });
+            let mine = if changes_here { changes(&slab) } else { takes(&slab) };
+            let theirs = thread.join().unwrap();
+            // What lies below is wrong, if anything is.
+            let next = slab.take().unwrap();
+            assert!(mine != theirs && next != theirs && next != mine, "two owners");
+        });
+    }
+}
+
+/// A place is taken by one while another gives it back: the new owner knows what its events must carry.
+#[test]
+fn l_a_new_owner_knows_its_events() {
     check(|| {
         let slab = Arc::new(Slab::new());
-        let before = [slab.take().unwrap(), slab.take().unwrap()];
-        before.into_iter().for_each(|index| slab.put_back(index));
+        // Two: so that a page is there for who finds no free place.
+        let [index, _last] = [(); 2].map(|()| slab.take().unwrap());
         let other = slab.clone();
         let thread = spawn(move || {
-            let first = other.take().unwrap();
-            let second = other.take().unwrap();
-            other.put_back(first);
-            second
+            let mine = other.get(other.take().unwrap()).unwrap();
+            assert!(event(mine, mine.generation()), "nobody's event");
         });
-        let mine = slab.take().unwrap();
-        let theirs = thread.join().unwrap();
-        // What lies below is wrong, if anything is.
-        let next = slab.take().unwrap();
-        assert!(mine != theirs && next != theirs && next != mine, "two owners");
+        drop(slab.get(index).unwrap().release());
+        slab.put_back(index);
+        thread.join().unwrap();
     });
 }

@@ -11,7 +11,6 @@ use super::context::{Away, Context, Relieving, is_away};
 use super::{Shared, publish};
 use crate::coop;
 use crate::current;
-use crate::primitives::Ordering;
 use crate::reactor::Catch;
 use crate::runtime::Handle;
 use crate::sys::clock;
@@ -286,8 +285,7 @@ impl Reliever {
         };
         // Who counts either down to zero has yet to return, by way of the lock that we hold.
         shared.looping.count_up();
-        // Ordering: AcqRel; (D a), as the decrement.
-        shared.running.fetch_add(1, Ordering::AcqRel);
+        shared.running.count_in();
         drop(state);
         self.counted = true;
         true
@@ -391,6 +389,7 @@ mod tests {
     use quadrille_policy::{Claim, SetId, WorkerId};
 
     use super::*;
+    use crate::primitives::Ordering;
     use crate::sched::schedule;
     use crate::sched::still::Still;
 

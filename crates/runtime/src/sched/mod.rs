@@ -65,7 +65,7 @@ use self::queue::local::{Local, Stealer};
 use self::queue::mailbox::Mailbox;
 use self::queue::slot::Slot;
 use self::sets::Sets;
-use self::shutdown::Terminated;
+use self::shutdown::{Running, Terminated};
 use self::solo::Solo;
 use self::stats::{ForeignCounters, WorkerCounters};
 use self::wake_cost::MeasuredWake;
@@ -191,7 +191,7 @@ pub(crate) struct Shared {
     /// Workers that may still run tasks.
     looping: Latch,
     /// Workers that have not left.
-    running: AtomicU32,
+    running: Running,
     terminated: Terminated,
     pub(crate) departures: Arc<Departures>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -302,7 +302,7 @@ impl Shared {
             foreign: ForeignCounters::default(),
             wake_cost: CachePadded::new(MeasuredWake::new(&policy)),
             looping: Latch::new(count),
-            running: AtomicU32::new(count),
+            running: Running::new(count),
             terminated: Terminated::new(),
             departures: Departures::new(plan.workers.len()),
             threads: Mutex::new(Vec::new()),

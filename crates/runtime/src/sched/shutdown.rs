@@ -30,7 +30,7 @@ use super::Shared;
 use super::context::may_join;
 use super::worker::Worker;
 use crate::current;
-use crate::primitives::{AtomicBool, Ordering, fence};
+use crate::primitives::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::runtime::Handle;
 use crate::stragglers::Stragglers;
 use crate::stress;
@@ -112,17 +112,15 @@ impl Shared {
 
     /// A worker, or who ran tasks in place of one, is about to leave, and has handed over what it had.
     fn has_left(&self) {
-        // Ordering: AcqRel; (D a) what the other workers handed over happens before the last one's drain.
-        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.running.leave(1) {
             self.drop_all_tasks();
         }
     }
 
     /// Who ran tasks in place of workers that blocked, and was counted as one of them, does so no more.
     pub(super) fn count_out(&self) {
-        // Ordering: AcqRel; (D a). Never the last: no worker leaves before the latch opens, and so nobody but a worker
-        // drops the tasks.
-        self.running.fetch_sub(1, Ordering::AcqRel);
+        // Never the last: no worker leaves before the latch opens, and so nobody but a worker drops the tasks.
+        let _is_last = self.running.leave(1);
         self.looping.count_down(1);
     }
 
@@ -132,8 +130,7 @@ impl Shared {
         self.departures.gone(workers - 1);
         let workers = u32::try_from(workers).expect("workers fit u16");
         self.looping.count_down(workers);
-        // Ordering: AcqRel; (D a).
-        if self.running.fetch_sub(workers, Ordering::AcqRel) == workers {
+        if self.running.leave(workers) {
             self.drop_all_tasks();
         }
     }
@@ -180,6 +177,29 @@ impl Shared {
             any = true;
         }
         any
+    }
+}
+
+/// How many may run tasks: workers that have not left, and who runs tasks in place of them (D).
+#[derive(Debug)]
+pub(crate) struct Running(AtomicU32);
+
+impl Running {
+    pub(crate) fn new(workers: u32) -> Self {
+        Self(AtomicU32::new(workers))
+    }
+
+    /// One more. Only while no worker has left, and none can before this has returned.
+    pub(crate) fn count_in(&self) {
+        // Ordering: AcqRel; (D a), as the decrement.
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// So many leave, and have handed over what they had. Whether they are the last, who see all of that.
+    #[must_use = "the last one drops every task"]
+    pub(crate) fn leave(&self, count: u32) -> bool {
+        // Ordering: AcqRel; (D a) what the others handed over happens before the last one's drain.
+        self.0.fetch_sub(count, Ordering::AcqRel) == count
     }
 }
 

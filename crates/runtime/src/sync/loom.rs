@@ -14,7 +14,7 @@ use super::block::block_on;
 use super::lock::Word;
 use super::{CancellationToken, Notify, mpmc};
 use crate::primitives::{AtomicBool, Ordering, UnsafeCell};
-use crate::task::TaskTracker;
+use crate::task::{TaskTracker, TaskTrackerToken};
 
 mod broadcast;
 mod locks;
@@ -25,6 +25,25 @@ fn check(preemptions_max: usize, f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions_max);
     builder.check(f);
+}
+
+/// What somebody has done before he says so: loom fails the test if who learns of it does not see it.
+struct Deed(UnsafeCell<bool>);
+
+impl Deed {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(false)))
+    }
+
+    fn is_done(&self) {
+        // SAFETY: nobody else uses it before he is told.
+        self.0.with_mut(|done| unsafe { *done = true });
+    }
+
+    fn is_seen(&self) {
+        // SAFETY: who did it has said so, which is what these tests are about.
+        assert!(self.0.with(|done| unsafe { *done }));
+    }
 }
 
 /// Polls `future` once and drops it.
@@ -220,6 +239,28 @@ fn channel_who_is_revived_is_open() {
     });
 }
 
+/// A receiver that finds the channel closed sees what each sender did before it went.
+#[test]
+fn channel_the_end_comes_after_what_all_did() {
+    check(3, || {
+        let (sender, receiver) = mpmc::bounded::<()>(1);
+        let deeds = [sender.clone(), sender].map(|sender| {
+            let deed = Deed::new();
+            let mine = Arc::clone(&deed);
+            let thread = spawn(move || {
+                mine.is_done();
+                drop(sender);
+            });
+            (deed, thread)
+        });
+        assert!(block_on(receiver.recv()).is_err());
+        for (deed, thread) in deeds {
+            deed.is_seen();
+            thread.join().unwrap();
+        }
+    });
+}
+
 #[test]
 fn channel_last_receiver_frees_the_senders() {
     check(4, || {
@@ -279,6 +320,24 @@ fn q_who_finds_it_closed_finds_it_cancelled() {
     });
 }
 
+/// Who finds a token, or its child, cancelled sees what was done before.
+#[test]
+fn q_who_finds_it_cancelled_sees_what_came_before() {
+    check(3, || {
+        let token = CancellationToken::new();
+        let (child, deed) = (token.child_token(), Deed::new());
+        let (cancels, mine) = (token.clone(), Arc::clone(&deed));
+        let thread = spawn(move || {
+            mine.is_done();
+            cancels.cancel();
+        });
+        if child.is_cancelled() || token.is_cancelled() {
+            deed.is_seen();
+        }
+        thread.join().unwrap();
+    });
+}
+
 #[test]
 fn q_a_child_that_goes_meanwhile_is_left_out() {
     check(3, || {
@@ -301,6 +360,73 @@ fn q_the_last_token_ends_the_wait() {
         block_on(tracker.wait());
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
+}
+
+/// Who waits for the end sees what each task did, whichever was the last, and whoever closes the tracker.
+#[test]
+fn q_the_end_comes_after_what_all_did() {
+    for tasks in [1, 2] {
+        check(3, move || {
+            let tracker = TaskTracker::new();
+            let deeds: Vec<_> = (0..tasks).map(|_| Deed::new()).collect();
+            let mut threads: Vec<_> = deeds
+                .iter()
+                .map(|deed| {
+                    let (token, mine) = (tracker.token(), Arc::clone(deed));
+                    spawn(move || {
+                        mine.is_done();
+                        drop(token);
+                    })
+                })
+                .collect();
+            let other = tracker.clone();
+            let close = move || {
+                other.close();
+            };
+            if tasks == 1 {
+                threads.push(spawn(close));
+            } else {
+                close();
+            }
+            block_on(tracker.wait());
+            deeds.iter().for_each(|deed| deed.is_seen());
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+}
+
+/// Who asks a tracker, and learns that it is empty, closed, or open again, sees what was done before.
+#[test]
+fn q_who_asks_the_tracker_sees_what_was_done() {
+    type Act = fn(&TaskTracker, TaskTrackerToken);
+    type Ask = fn(&TaskTracker) -> bool;
+    let ends: Act = |_, token| drop(token);
+    let closes: Act = |tracker, _token| _ = tracker.close();
+    let opens: Act = |tracker, _token| _ = tracker.reopen();
+    let cases: [(bool, Act, Ask); 5] = [
+        (false, ends, TaskTracker::is_empty),
+        (true, ends, TaskTracker::is_empty),
+        (false, closes, TaskTracker::is_closed),
+        (false, closes, TaskTracker::reopen),
+        (true, opens, TaskTracker::close),
+    ];
+    for (is_closed, act, ask) in cases {
+        check(3, move || {
+            let (tracker, deed) = (TaskTracker::new(), Deed::new());
+            if is_closed {
+                tracker.close();
+            }
+            let (token, other, theirs) = (tracker.token(), tracker.clone(), Arc::clone(&deed));
+            let thread = spawn(move || {
+                if ask(&other) {
+                    theirs.is_seen();
+                }
+            });
+            deed.is_done();
+            act(&tracker, token);
+            thread.join().unwrap();
+        });
+    }
 }
 
 #[test]

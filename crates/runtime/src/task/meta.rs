@@ -10,7 +10,7 @@ use quadrille_policy::{TaskPolicy, WorkerId};
 use super::abort::AbortCell;
 use super::cell::spare::{self, Kind};
 use super::spawn::Options;
-use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Ordering, StaticU64, fence};
+use crate::primitives::{AtomicPtr, AtomicU8, AtomicU32, Life, Ordering, StaticU64, fence};
 use crate::sched::Shared;
 use crate::thread::Thread;
 
@@ -67,6 +67,8 @@ pub(crate) struct Extras {
     pub(crate) abort: OnceLock<Arc<AbortCell>>,
     /// The handle to the user-level thread that the task is, once somebody asked for it.
     pub(crate) thread: OnceLock<Thread>,
+    /// For models: from when they are made until they are freed.
+    pub(crate) life: Life,
 }
 
 impl Extras {
@@ -83,6 +85,10 @@ impl Extras {
     // Out of line: in the end of each task it costs those that have none 5 instructions.
     #[inline(never)]
     unsafe fn free(place: NonNull<Self>) {
+        // SAFETY: by our contract.
+        if !unsafe { place.as_ref() }.life.end() {
+            return;
+        }
         // SAFETY: by our contract.
         unsafe { place.drop_in_place() };
         // SAFETY: from `place`, with this layout.

@@ -23,12 +23,13 @@
 //! of one worker, which a test may pause, some ten read-modify-writes for each `block_on`, and six each time that it
 //! waits.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
 use crate::current;
-use crate::primitives::{AtomicUsize, Ordering, StaticUsize, fence};
+use crate::primitives::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, StaticUsize, fence};
 use crate::runtime::{self, Handle};
+use crate::sched::park::Sleepers;
 use crate::sched::{Shared, publish};
 use crate::sys::clock;
 use crate::task::yield_now;
@@ -42,7 +43,8 @@ static PAUSED: StaticUsize = StaticUsize::new(0);
 #[inline(always)]
 pub(crate) fn any_paused() -> bool {
     // Ordering: Relaxed; who pauses a clock and who reads it have a happens-before of their own, or none to speak of.
-    PAUSED.load(Ordering::Relaxed) != 0
+    // A model, which runs many times in a process, has to be the same each time.
+    cfg!(quadrille_loom) || PAUSED.load(Ordering::Relaxed) != 0
 }
 
 /// Who may run, while the clock is paused.
@@ -56,7 +58,7 @@ struct Turn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(crate) enum Holder {
     Worker,
     Guest,
 }
@@ -135,6 +137,25 @@ impl Clock {
         goes
     }
 
+    /// The same in a runtime with these `sleepers`; if that stops, the clock goes on.
+    pub(crate) fn pause_in(&self, sleepers: &Sleepers, holder: Option<Holder>, before: impl FnOnce()) -> bool {
+        let paused = self.pause(holder, before);
+        // Ordering: SeqCst; the clock before the flag, against the flag before the clock in `outlasts`.
+        fence(Ordering::SeqCst);
+        if sleepers.is_stopping() {
+            self.resume();
+        }
+        paused
+    }
+
+    /// It stands or goes: who waits for a turn must look again, and so must the worker, how long it may sleep. Whether
+    /// that was idle and is claimed.
+    #[must_use = "the claimed worker is owed a token"]
+    pub(crate) fn changes(&self, sleepers: &Sleepers) -> bool {
+        self.notify_turns();
+        publish::to_owner(|| (), sleepers, sleepers.seat(0))
+    }
+
     /// Lets it go on from where it stands. False if it went already.
     ///
     /// Others may do the same meanwhile, or move it: one of them is first, and the clock goes on from where it was
@@ -161,7 +182,7 @@ impl Clock {
     /// those who wait for the timers of the runtime still.
     pub(crate) fn outlasts(&self) {
         // Ordering: SeqCst; the flag before the look at the clock, against a pause before the look at the flag
-        // (`pause`).
+        // (`pause_in`).
         fence(Ordering::SeqCst);
         self.resume();
     }
@@ -197,6 +218,16 @@ impl Clock {
         // Ordering: Release; what was done before comes before the jump, and before the poll that precedes it
         // (`may_jump`).
         self.at_work.fetch_sub(1, Ordering::Release);
+    }
+
+    /// The same. Whether the worker, which shall look whether that was the last, was idle and is claimed.
+    #[must_use = "the claimed worker is owed a token"]
+    pub(crate) fn ceases_to_work(&self, sleepers: &Sleepers) -> bool {
+        self.ceases();
+        // Ordering: SeqCst; the count before the look at the clock, against a pause before the worker's look at the
+        // count: that has fenced since (W1 B).
+        fence(Ordering::SeqCst);
+        self.is_paused() && publish::to_owner(|| (), sleepers, sleepers.seat(0))
     }
 
     fn lock(&self) -> MutexGuard<'_, Turn> {
@@ -283,11 +314,7 @@ impl Clock {
 impl Shared {
     /// Somebody is not at work any more; if the clock stands, the worker shall look whether he was the last.
     pub(crate) fn ceases_to_work(&self) {
-        self.clock.ceases();
-        // Ordering: SeqCst; the count before the look at the clock, against a pause before the worker's look at the
-        // count: that has fenced since (W1 B).
-        fence(Ordering::SeqCst);
-        if self.clock.is_paused() && publish::to_owner(|| (), &self.sleepers, self.sleepers.seat(0)) {
+        if self.clock.ceases_to_work(&self.sleepers) {
             self.wake_claimed(self.sleepers.seat(0), None);
         }
     }
@@ -299,8 +326,7 @@ impl Shared {
 
     /// The clock stands or goes: who sleeps must look how long.
     fn clock_changes(&self) {
-        self.clock.notify_turns();
-        if publish::to_owner(|| (), &self.sleepers, self.sleepers.seat(0)) {
+        if self.clock.changes(&self.sleepers) {
             self.wake_claimed(self.sleepers.seat(0), None);
         }
     }
@@ -358,12 +384,9 @@ pub fn pause() {
         if workers != 1 {
             return (workers, false);
         }
-        let paused = pauses(shared, |holder, before| shared.clock.pause(holder, before));
-        // Ordering: SeqCst; the clock before the flag, against the flag before the clock in `outlasts`.
-        fence(Ordering::SeqCst);
-        if shared.sleepers.is_stopping() {
-            shared.clock.resume();
-        }
+        let paused = pauses(shared, |holder, before| {
+            shared.clock.pause_in(&shared.sleepers, holder, before)
+        });
         shared.clock_changes();
         (workers, paused)
     });

@@ -1,4 +1,5 @@
-//! (E b), (E c): of an abort and a task that becomes pending for the first time, one notices the other.
+//! (E a): what few tasks have is seen as it was made. (E b), (E c): of an abort and a task that becomes pending for the
+//! first time, one notices the other.
 
 use std::sync::Arc;
 
@@ -46,5 +47,25 @@ fn e_abort_by_another_is_noticed() {
         let stopped = thread.join().unwrap();
         let woken = user.join().unwrap().or(second);
         assert!(stopped || woken == Some(KEY), "aborted, pending, and nobody knows");
+    });
+}
+
+/// Two make what few tasks have, and one looks whether it is there: it is made once, and seen as it was made.
+#[test]
+fn e_extras_are_seen_as_they_were_made() {
+    check(3, || {
+        let meta = meta();
+        let makes = [meta.clone(), meta.clone()].map(|meta| {
+            spawn(move || {
+                let extras = meta.extras_or_new();
+                extras.life.touch();
+                std::ptr::from_ref(extras).addr()
+            })
+        });
+        if let Some(extras) = meta.extras() {
+            extras.life.touch();
+        }
+        let made = makes.map(|thread| thread.join().unwrap());
+        assert_eq!(made[0], made[1]);
     });
 }

@@ -7,8 +7,10 @@ mod abort;
 mod deque;
 mod halving;
 mod idle;
+mod last;
 mod latch;
 mod park;
+mod paused;
 mod poll;
 mod sentinel;
 mod stop;
@@ -280,6 +282,10 @@ trait Sleeper {
         unreachable!("there are no sources")
     }
 
+    fn may_jump(&self) -> bool {
+        false
+    }
+
     fn alarm(&mut self, _may_jump: bool) -> Alarm {
         Alarm::Never
     }
@@ -319,6 +325,10 @@ impl<S: Sleeper> Host for S {
     }
 
     fn takes_over(&mut self, _shard: usize, _rouse: bool) {}
+
+    fn may_jump(&self) -> bool {
+        Sleeper::may_jump(self)
+    }
 
     fn alarm(&mut self, may_jump: bool) -> Alarm {
         Sleeper::alarm(self, may_jump)

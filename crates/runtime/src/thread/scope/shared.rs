@@ -81,22 +81,24 @@ impl Data {
         }
     }
 
+    /// For the one who waits: ready when every thread has ended, who is woken then.
+    fn poll_done(&self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        if self.is_done() {
+            return Poll::Ready(());
+        }
+        let old = self.waiting().replace(cx.waker().clone());
+        drop(old);
+        if self.is_done() {
+            return Poll::Ready(());
+        }
+        waits_for_a_task();
+        Poll::Pending
+    }
+
     /// Waits until every thread has ended.
     fn wait(&self) {
-        let done = |cx: &mut TaskContext<'_>| {
-            if self.is_done() {
-                return Poll::Ready(());
-            }
-            let old = self.waiting().replace(cx.waker().clone());
-            drop(old);
-            if self.is_done() {
-                return Poll::Ready(());
-            }
-            waits_for_a_task();
-            Poll::Pending
-        };
         // Also if it has no threads: who makes one after the other gives way.
-        let done = poll_fn(|cx| coop::poll_progress(cx, done));
+        let done = poll_fn(|cx| coop::poll_progress(cx, |cx| self.poll_done(cx)));
         wait_for(done, Pause::Outlasts, Reason::SCOPE);
     }
 }
@@ -283,5 +285,42 @@ struct AbortOnDrop;
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         abort_with(format_args!("a scope was left while threads borrow from its stack"));
+    }
+}
+
+#[cfg(all(test, quadrille_loom))]
+mod loom {
+    use super::*;
+    use crate::primitives::UnsafeCell;
+    use crate::thread::sync::loom::block_on;
+
+    /// What a scope lends: a number for each of two threads.
+    type Frame = [UnsafeCell<u32>; 2];
+
+    /// Two threads write what they borrow, and end; one of them has panicked. Who waits for both reads what they have
+    /// written, and learns of the panic.
+    #[test]
+    fn scope_ends_after_who_borrows() {
+        ::loom::model(|| {
+            let data = Data::new();
+            let frame: Arc<Frame> = Arc::default();
+            let threads = [0, 1].map(|index| {
+                let (packet, frame) = (Packet::new(&data), Arc::clone(&frame));
+                ::loom::thread::spawn(move || {
+                    // SAFETY: nobody else uses it before the scope ends, which is what the model is about.
+                    frame[index].with_mut(|number| unsafe { *number = 1 });
+                    packet.put(if index == 0 { Ok(()) } else { Err(Box::new("panicked")) });
+                    drop(packet);
+                })
+            });
+            block_on(poll_fn(|cx| data.poll_done(cx)));
+            for number in &*frame {
+                // SAFETY: the threads have ended.
+                assert_eq!(number.with(|number| unsafe { *number }), 1);
+            }
+            // Ordering: Relaxed; as in `enter`.
+            assert!(data.panicked.load(Ordering::Relaxed));
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        });
     }
 }

@@ -74,7 +74,7 @@ use crossbeam_utils::CachePadded;
 use super::class::{Class, StackBounds};
 use super::shelf::Shelf;
 use super::slab::{Guarding, Slab};
-use crate::primitives::{AtomicBool, AtomicUsize, Ordering, relax};
+use crate::primitives::{AtomicBool, AtomicUsize, Life, Ordering, relax};
 use crate::stress::{self, Mutex};
 use crate::sync::lock::Lock;
 use crate::sys::{clock, memory};
@@ -134,6 +134,8 @@ pub(super) struct Pool {
     guarding: Guarding,
     /// N2: after the handle is gone, the number of promises that have not ended; before, minus those that ended early.
     left: AtomicUsize,
+    /// For models: touched for each promise, and by the handle, ended before it is freed.
+    life: Life,
     /// Tells a test when the pool is freed.
     #[cfg(test)]
     pub(super) witness: std::sync::Arc<()>,
@@ -161,6 +163,7 @@ impl Pool {
             }),
             guarding,
             left: AtomicUsize::new(0),
+            life: Life::new(),
             #[cfg(test)]
             witness: std::sync::Arc::default(),
         }
@@ -435,7 +438,9 @@ pub(super) unsafe fn give_back(pool: NonNull<Pool>, llc: usize, class: Class, st
 #[inline]
 unsafe fn with_last<R>(pool: NonNull<Pool>, llc: usize, section: impl FnOnce(&mut Shelves) -> R) -> R {
     // SAFETY: the promise keeps the pool (N2).
-    let lock = &raw const *unsafe { pool.as_ref() }.shelves_of(llc);
+    let this = unsafe { pool.as_ref() };
+    this.life.touch();
+    let lock = &raw const *this.shelves_of(llc);
     // SAFETY: as above, until the section has ended it.
     unsafe { &*lock }.with(section)
 }
@@ -506,7 +511,8 @@ pub(super) unsafe fn cancel(pool: NonNull<Pool>, class: Class) {
 #[cold]
 unsafe fn end_closed(pool: NonNull<Pool>) {
     // SAFETY: the promise keeps the pool until this operation.
-    let left = unsafe { &pool.as_ref().left };
+    let Pool { left, life, .. } = unsafe { pool.as_ref() };
+    life.touch();
     stress::delay();
     // Ordering: AcqRel (N2 b); Release: what this thread did comes before the end of the pool, Acquire: if it is this
     // thread that ends it, it sees what the others did. Pairs with itself and with (N2 a).
@@ -537,6 +543,7 @@ pub(super) unsafe fn close(pool: NonNull<Pool>) {
             });
             stress::delay();
         }
+        pool.life.touch();
         // Ordering: AcqRel (N2 a), as (N2 b) with which it pairs.
         let left = pool.left.fetch_add(promises, Ordering::AcqRel);
         left.wrapping_add(promises) == 0
@@ -553,6 +560,8 @@ pub(super) unsafe fn close(pool: NonNull<Pool>) {
 ///
 /// No promise is left, nor the handle; the pool came from a box.
 unsafe fn free(pool: NonNull<Pool>) {
+    // SAFETY: the caller's contract. A model's pool is freed as well: its stacks are real ones.
+    let _may_be_freed = unsafe { pool.as_ref() }.life.end();
     // SAFETY: the caller's contract: nobody else has it any more.
     drop(unsafe { Box::from_raw(pool.as_ptr()) });
 }
