@@ -17,7 +17,7 @@
 //!    with its work, or home is hardly busy (policy 4): queued at home.
 //! 9. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
 //!    its groups. The task moves house.
-//! 10. Nobody behind home's cache is idle, and its home worker's tasks run for 200 us at most
+//! 10. Nobody behind home's cache is idle, and its home worker's tasks run for 1 ms at most
 //!     ([`WakeGroups::short_busy`]): as in step 3. It would wait at
 //!     home as well, and what it shares with its waker would cross between their caches each time.
 //! 11. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a

@@ -72,7 +72,7 @@ pub struct WakeGroups {
     pub short_runs: u32,
     /// Runs of its home worker's tasks up to which a woken task stays with its waker, whatever waking somebody takes,
     /// if nobody behind the cache of its home is idle; those of its waker may be [`waker_runs`](Self::waker_runs) times
-    /// as long. Default 200 us; 0: never, nor with [`short_runs`](Self::short_runs) 0; at most 1 s. Ours, from the
+    /// as long. Default 1 ms; 0: never, nor with [`short_runs`](Self::short_runs) 0; at most 1 s. Ours, from the
     /// simulator.
     pub short_busy: Nanos,
     /// How many times as long the waker's own tasks may run, for which the woken one then waits. Default 4, 1 to 1000.
@@ -93,7 +93,7 @@ impl Default for WakeGroups {
             glance_vain: 8,
             overflow_factor: 2,
             short_runs: 6,
-            short_busy: Nanos::from_micros(200),
+            short_busy: Nanos::from_millis(1),
             waker_runs: 4,
         }
     }

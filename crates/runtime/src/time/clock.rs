@@ -92,16 +92,21 @@ impl Clock {
         clock
     }
 
-    /// What this clock shows when the system's shows `now`; it is read again where some clock was ever paused.
+    /// What this clock shows when the system's shows `now`; that is read anew if this one was ever paused.
     #[inline]
     pub(crate) fn at(&self, now: u64) -> u64 {
-        if any_paused() { self.dial_now() } else { now }
+        if any_paused() { self.dial_now_or(now) } else { now }
     }
 
     /// What it shows.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         if any_paused() { self.dial_now() } else { clock::nanos() }
+    }
+
+    #[cold]
+    fn dial_now_or(&self, now: u64) -> u64 {
+        self.dial.now_or(now, clock::nanos)
     }
 
     #[cold]

@@ -62,6 +62,17 @@ impl Dial {
         }
     }
 
+    /// The same, where the system's clock was read before, as `time`: that is what it shows if it was never stopped.
+    pub(super) fn now_or(&self, time: u64, system: impl Fn() -> u64) -> u64 {
+        // Ordering: SeqCst; (Dial a) as in `now`.
+        fence(Ordering::SeqCst);
+        // Ordering: Relaxed; after the fence.
+        match self.changes.load(Ordering::Relaxed) {
+            0 => time,
+            _ => self.now(system),
+        }
+    }
+
     /// What it shows when the system's clock shows `system`, unless it changes meanwhile, or has since that was read.
     fn at(&self, system: u64) -> u64 {
         // Ordering: Relaxed; `now` tells whether both words are of one time.
@@ -146,13 +157,16 @@ mod tests {
     #[test]
     fn it_goes_on_from_where_it_stood() {
         let dial = Dial::new();
-        assert_eq!(dial.now(|| 10), 10);
+        assert_eq!((dial.now(|| 10), dial.now_or(9, || 10)), (10, 9));
         dial.stop(|| 11);
         assert!(dial.stands());
         assert_eq!(dial.now(|| 40), 11);
         assert!(dial.move_while_it_stands(|time| time + 4));
         assert!(dial.start(|| 41));
-        assert_eq!((dial.stands(), dial.now(|| 43)), (false, 17));
+        assert_eq!(
+            (dial.stands(), dial.now(|| 43), dial.now_or(12, || 43)),
+            (false, 17, 17)
+        );
         assert!(!dial.start(|| 44) && !dial.move_while_it_stands(|time| time + 1));
         dial.move_while_it_goes(45, |time| time + 1);
         assert_eq!(dial.now(|| 45), 20);

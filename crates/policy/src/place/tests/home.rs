@@ -198,40 +198,41 @@ fn a_task_stays_with_its_waker_where_nobody_at_home_is_idle() {
         ..VIEW
     };
     for (view, expected) in [
-        (runs(100, 200), "slot"),
-        (runs(100, 201), "group 3"),
-        (runs(800, 200), "slot"),
-        (runs(805, 200), "group 3"),
+        (runs(100, 1000), "slot"),
+        (runs(100, 1001), "group 3"),
+        (runs(4000, 1000), "slot"),
+        (runs(4005, 1000), "group 3"),
         // Nothing is known of them.
         (runs(100, 0), "group 3"),
         // A waker without a slot, and somebody who is idle at home, or behind its cache.
         (
             WakeView {
                 waker: None,
-                ..runs(100, 200)
+                ..runs(100, 1000)
             },
             "group 3",
         ),
         (
             WakeView {
                 home_idle: GroupMask(0b0010),
-                ..runs(100, 200)
+                ..runs(100, 1000)
             },
             "group 3 (worker 13)",
         ),
         (
             WakeView {
                 llc_has_idle: true,
-                ..runs(100, 200)
+                ..runs(100, 1000)
             },
             "group 3",
         ),
     ] {
         check(NODES, "default", 13, view, expected);
     }
-    check(NODES, "short-busy=0ns", 13, runs(100, 200), "group 3");
-    check(NODES, "short-runs=0", 13, runs(100, 200), "group 3");
+    check(NODES, "short-busy=0ns", 13, runs(100, 1000), "group 3");
+    check(NODES, "short-runs=0", 13, runs(100, 1000), "group 3");
     check(NODES, "short-busy=300us", 13, runs(100, 300), "slot");
+    check(NODES, "short-busy=300us", 13, runs(100, 301), "group 3");
 }
 
 #[test]
