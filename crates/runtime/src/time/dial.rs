@@ -109,10 +109,10 @@ impl Dial {
             while time != 0 {
                 // Ordering: Relaxed; told by the count, as what follows.
                 self.ahead.store(time.wrapping_sub(system()), Ordering::Relaxed);
-                // Ordering: Relaxed; if it was moved, once more.
+                // Ordering: Release; pairs with the Acquire of `move_while_it_stands`. Relaxed if it was moved: once more.
                 let went = self
                     .stands_at
-                    .compare_exchange(time, 0, Ordering::Relaxed, Ordering::Relaxed);
+                    .compare_exchange(time, 0, Ordering::Release, Ordering::Relaxed);
                 match went {
                     Ok(_) => return true,
                     Err(moved) => time = moved,
@@ -126,8 +126,9 @@ impl Dial {
     pub(super) fn move_while_it_stands(&self, to: impl Fn(u64) -> u64) -> bool {
         let moved = |time: u64| (time != 0).then(|| to(time));
         self.stands_at
-            // Ordering: Relaxed; while it stands one word tells.
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, moved)
+            // Ordering: Relaxed; while it stands one word tells. Acquire; who finds that it goes adds to what `start` has
+            // stored (`move_while_it_goes`).
+            .fetch_update(Ordering::Relaxed, Ordering::Acquire, moved)
             .is_ok()
     }
 
@@ -197,9 +198,22 @@ mod loom {
     /// Beside one who stops the clock and lets it go, it never goes back.
     #[test]
     fn dial_is_never_put_back() {
+        check(|dial, system| dial.now(|| system.nanos()));
+    }
+
+    /// Nor where the system's clock was read before.
+    #[test]
+    fn dial_of_an_earlier_reading_is_never_put_back() {
+        check(|dial, system| {
+            let time = system.nanos();
+            dial.now_or(time, || system.nanos())
+        });
+    }
+
+    fn check(reads: impl Fn(&Dial, &System) -> u64 + Copy + Send + Sync + 'static) {
         let mut builder = ::loom::model::Builder::new();
         builder.preemption_bound = Some(2);
-        builder.check(|| {
+        builder.check(move || {
             let both = Arc::new((Dial::new(), System(AtomicU64::new(1000))));
             let (other, third) = (Arc::clone(&both), Arc::clone(&both));
             let stops = thread::spawn(move || {
@@ -211,7 +225,7 @@ mod loom {
             let passes = thread::spawn(move || third.1.passes());
             let (dial, system) = &*both;
             let first = dial.now(|| system.nanos());
-            let second = dial.now(|| system.nanos());
+            let second = reads(dial, system);
             assert!(first <= second, "{first}, then {second}");
             stops.join().unwrap();
             passes.join().unwrap();

@@ -244,10 +244,13 @@ impl TimerEntry {
             self.strays(shared, waker.clone());
             return Poll::Pending;
         };
-        let (change, unused) = store.replace(set.key, waker.clone());
+        // Not the original's: a clone may be another, and that one's place may be taken by a third.
+        let fresh = waker.clone();
+        let known = identity(&fresh);
+        let (change, unused) = store.replace(set.key, fresh);
         match change {
             Change::Done(old) => {
-                self.note(set.worker, set.key, identity(waker));
+                self.note(set.worker, set.key, known);
                 drop((old, unused));
                 Poll::Pending
             }

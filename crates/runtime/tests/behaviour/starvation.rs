@@ -14,7 +14,8 @@ use crate::wait::patient;
 /// thread at all.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Of several rounds at least some are much shorter, also where several threads take turns on each CPU.
+/// Of several rounds at least some are much shorter, also where several threads take turns on each CPU. This notices a
+/// sentinel that looks more seldom than each 100 ms, and none that looks more often.
 const SHORT_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The spinning task gives up here, so that a failure is a failed assertion.
