@@ -109,7 +109,8 @@ impl Dial {
             while time != 0 {
                 // Ordering: Relaxed; told by the count, as what follows.
                 self.ahead.store(time.wrapping_sub(system()), Ordering::Relaxed);
-                // Ordering: Release; pairs with the Acquire of `move_while_it_stands`. Relaxed if it was moved: once more.
+                // Ordering: Release; pairs with the Acquire of `move_while_it_stands`. Relaxed if it was moved: once
+                // more.
                 let went = self
                     .stands_at
                     .compare_exchange(time, 0, Ordering::Release, Ordering::Relaxed);
@@ -126,8 +127,8 @@ impl Dial {
     pub(super) fn move_while_it_stands(&self, to: impl Fn(u64) -> u64) -> bool {
         let moved = |time: u64| (time != 0).then(|| to(time));
         self.stands_at
-            // Ordering: Relaxed; while it stands one word tells. Acquire; who finds that it goes adds to what `start` has
-            // stored (`move_while_it_goes`).
+            // Ordering: Relaxed; while it stands one word tells. Acquire; who finds that it goes adds to what `start`
+            // has stored (`move_while_it_goes`).
             .fetch_update(Ordering::Relaxed, Ordering::Acquire, moved)
             .is_ok()
     }
