@@ -159,7 +159,7 @@ struct Copying {
     end: usize,
     /// The reader has ended.
     ended: bool,
-    /// Something was written since the last flush.
+    /// Something may have been written since the last flush. Also before it began.
     unflushed: bool,
     written: u64,
 }
@@ -172,7 +172,7 @@ impl Copying {
             start: 0,
             end: 0,
             ended: false,
-            unflushed: false,
+            unflushed: true,
             written: 0,
         }
     }

@@ -14,9 +14,9 @@
 //! # });
 //! ```
 //!
-//! The value and its *version* are under a lock that readers share and users hold by a [`Ref`]. What is waited for is a
-//! copy of the version, under a lock of its own that nobody holds for long, and raised after the value was written: who
-//! learns of a version there reads that value or a later one.
+//! The value is under a lock that readers share and users hold by a [`Ref`]; its *version* is raised there, and may be
+//! read by anybody. What is waited for is a copy of the version, under a lock of its own that nobody holds for long,
+//! and raised after the value was written: who learns of a version there reads that value or a later one.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -28,6 +28,7 @@ use std::task::{Context, Poll};
 use super::notify::Notify;
 use super::watched::{Place, Watched, Watching};
 use crate::coop;
+use crate::primitives::{AtomicU64, Ordering};
 
 pub use self::stream::ReceiverStream;
 pub use super::error::{RecvError, SendError};
@@ -41,16 +42,12 @@ pub mod error {
 
 #[derive(Debug)]
 struct Shared<T> {
-    value: RwLock<Versioned<T>>,
+    value: RwLock<T>,
+    /// The value's. Written with `value` locked, so that who has locked it reads which one it is.
+    version: AtomicU64,
     news: Watched<News>,
     /// Tells those who wait for the end of all receivers, and for no value, once `news` says so.
     unwatched: Notify,
-}
-
-#[derive(Debug)]
-struct Versioned<T> {
-    value: T,
-    version: u64,
 }
 
 /// What receivers wait for, and how many there are.
@@ -70,13 +67,28 @@ impl<T> Watching for Shared<T> {
 }
 
 impl<T> Shared<T> {
-    fn read(&self) -> RwLockReadGuard<'_, Versioned<T>> {
+    fn read(&self) -> RwLockReadGuard<'_, T> {
         // A closure of the user's that panics in the middle of a change leaves what it leaves, as in any structure.
         self.value.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Versioned<T>> {
+    fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.value.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The version of the value that a [`read`](Self::read) from now on gives at least; whoever has the value locked
+    /// may ask.
+    fn version(&self) -> u64 {
+        // Ordering: Acquire, pairs with the Release in `send_if_modified`: its lock comes before a `read` that follows,
+        // which so waits for its end, and lends that value or a later one. Else who takes a version for seen could go
+        // on with the value before it.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// That of a value that is locked, and whether it is none of those up to `seen`.
+    fn has_changed(&self, _locked: &RwLockReadGuard<'_, T>, seen: u64) -> (u64, bool) {
+        let version = self.version.load(Ordering::Relaxed);
+        (version, version > seen)
     }
 
     /// Tells all of a version, whose value is written.
@@ -125,10 +137,8 @@ const FIRST: u64 = 1;
 /// Makes a channel whose value is `init`, which its receiver has seen.
 pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
     let shared = Arc::new(Shared {
-        value: RwLock::new(Versioned {
-            value: init,
-            version: FIRST,
-        }),
+        value: RwLock::new(init),
+        version: AtomicU64::new(FIRST),
         news: Watched::new(News {
             version: FIRST,
             senders: 1,
@@ -145,10 +155,11 @@ pub fn channel<T>(init: T) -> (Sender<T>, Receiver<T>) {
 /// One at a time on a thread: if somebody begins to send between two of them, the second waits for that one, who waits
 /// for the first, for ever. So `*receiver.borrow() == *other.borrow()` is wrong, of one channel, and so is it to ask
 /// the channel for its value in the closures of [`wait_for`](Receiver::wait_for), [`send_modify`](Sender::send_modify)
-/// and [`send_if_modified`](Sender::send_if_modified), or to send there.
+/// and [`send_if_modified`](Sender::send_if_modified), or to send there. To [`subscribe`](Sender::subscribe) there
+/// is right.
 #[derive(Debug)]
 pub struct Ref<'a, T> {
-    value: RwLockReadGuard<'a, Versioned<T>>,
+    value: RwLockReadGuard<'a, T>,
     has_changed: bool,
 }
 
@@ -164,7 +175,7 @@ impl<T> Deref for Ref<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.value.value
+        &self.value
     }
 }
 
@@ -211,11 +222,13 @@ impl<T> Sender<T> {
     pub fn send_if_modified(&self, modify: impl FnOnce(&mut T) -> bool) -> bool {
         let version = {
             let mut value = self.shared.write();
-            if !modify(&mut value.value) {
+            if !modify(&mut value) {
                 return false;
             }
-            value.version += 1;
-            value.version
+            let version = self.shared.version.load(Ordering::Relaxed) + 1;
+            // Ordering: Release, pairs with the Acquire in `Shared::version`.
+            self.shared.version.store(version, Ordering::Release);
+            version
         };
         self.shared.tell(version);
         true
@@ -229,11 +242,10 @@ impl<T> Sender<T> {
         }
     }
 
-    /// A receiver, which has seen the value as it is.
+    /// A receiver, which has seen the value as it is; in a closure that changes it, the value before.
     #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
-        let version = self.shared.read().version;
-        self.shared.receiver(version)
+        self.shared.receiver(self.shared.version())
     }
 
     /// How many receivers there are.
@@ -315,15 +327,15 @@ impl<T> Receiver<T> {
     /// The value, which does not count as seen.
     pub fn borrow(&self) -> Ref<'_, T> {
         let value = self.shared.read();
-        let has_changed = value.version > self.seen;
+        let (_, has_changed) = self.shared.has_changed(&value, self.seen);
         Ref { value, has_changed }
     }
 
     /// The value, which counts as seen.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let value = self.shared.read();
-        let has_changed = value.version > self.seen;
-        self.seen = value.version;
+        let (version, has_changed) = self.shared.has_changed(&value, self.seen);
+        self.seen = version;
         Ref { value, has_changed }
     }
 
@@ -351,7 +363,7 @@ impl<T> Receiver<T> {
 
     /// Makes the value count as seen.
     pub fn mark_unchanged(&mut self) {
-        self.seen = self.shared.read().version;
+        self.seen = self.shared.version();
     }
 
     /// Waits for a value that was not seen, and counts it as seen: the last one, however many were sent.
@@ -386,9 +398,9 @@ impl<T> Receiver<T> {
         loop {
             {
                 let value = shared.read();
-                let has_changed = value.version > *seen;
-                *seen = value.version;
-                if wanted(&value.value) {
+                let (version, has_changed) = shared.has_changed(&value, *seen);
+                *seen = version;
+                if wanted(&value) {
                     return Ok(Ref { value, has_changed });
                 }
             }
@@ -457,6 +469,28 @@ mod tests {
         assert_eq!(sender.sender_count(), 2);
         drop(second);
         assert_eq!(sender.sender_count(), 1);
+    }
+
+    /// A thread that hangs says nothing.
+    #[test]
+    fn a_closure_that_changes_the_value_may_subscribe_and_mark() {
+        let (say, hear) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let (sender, mut old) = channel(0);
+            let mut new = None;
+            sender.send_modify(|value| {
+                new = Some(sender.subscribe());
+                old.mark_unchanged();
+                *value = 1;
+            });
+            for mut receiver in [old, new.unwrap()] {
+                assert_eq!(receiver.has_changed(), Ok(true));
+                assert_eq!(*receiver.borrow_and_update(), 1);
+                assert_eq!(receiver.has_changed(), Ok(false));
+            }
+            say.send(()).unwrap();
+        });
+        hear.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 ///
 /// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost
 /// one. Whoever waits is woken when the first of them is due, also if it was inserted, or moved, after he began to
-/// wait, or once nothing is left. It grows with what is in it, and gives memory back when it is empty.
+/// wait, or once nothing is left. So is who was handed out one, by what is inserted or moved then: a clone of his waker
+/// is kept for it. It grows with what is in it, and gives memory back when it is empty.
 ///
 /// It is also a [`Stream`] of what is handed out, which goes on after `None` once there is something in it again.
 ///
@@ -51,6 +52,9 @@ pub struct DelayQueue<T> {
     inserted: u64,
     /// Who has polled it when nothing was in it.
     waiter: Option<Waker>,
+    /// Who was handed out a value last. Nobody polls again for that, so what comes after it sets the timer for him, if
+    /// it isn't set: no poll that hands out what has just come leaves it set.
+    told: Option<Waker>,
 }
 
 /// Names a value in the [`DelayQueue`] that it was inserted into, until that hands it out. No other value ever has the
@@ -92,6 +96,7 @@ impl<T> DelayQueue<T> {
             now: 0,
             inserted: 0,
             waiter: None,
+            told: None,
         }
     }
 
@@ -250,6 +255,9 @@ impl<T> DelayQueue<T> {
             loop {
                 if let Some(held) = self.timers.expire(self.now) {
                     self.timers.settle();
+                    if !self.told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                        self.told = Some(cx.waker().clone());
+                    }
                     return Poll::Ready(Some(Expired { held }));
                 }
                 let Some(first) = self.timers.peek() else {
@@ -295,6 +303,19 @@ impl<T> DelayQueue<T> {
         self.wakes_by(deadline);
         if let Some(waiter) = self.waiter.take() {
             waiter.wake();
+        }
+        self.wakes_told();
+    }
+
+    /// Who was handed out a value, and has not polled since, is woken when the first one is due.
+    fn wakes_told(&mut self) {
+        if let Some(first) = self.timers.peek().map(|held| held.deadline)
+            && let Some(timer) = &mut self.timer
+            && let Some(told) = self.told.take().filter(|_| !timer.is_set())
+        {
+            self.wakes_at = due(first);
+            timer.reset(Instant::from_std(from_nanos(first)));
+            timer.set_for(told);
         }
     }
 

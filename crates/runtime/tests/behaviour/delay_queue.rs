@@ -97,6 +97,32 @@ async fn who_found_nothing_is_woken_by_the_next_insert() {
     }
 }
 
+/// A poll by hand that inserts again what it was handed out, and answers that it waits.
+#[quadrille::test(start_paused = true)]
+async fn who_was_handed_out_one_is_woken_for_what_comes_next() {
+    let ways: [fn(&mut DelayQueue<()>, Key); 2] = [
+        |queue, _| _ = queue.insert((), ms(3)),
+        |queue, late| queue.reset(&late, ms(3)),
+    ];
+    for way in ways {
+        let mut queue = DelayQueue::new();
+        let (calls, waker) = calls();
+        let late = queue.insert((), ms(100));
+        queue.insert((), ms(1));
+        assert!(poll(&mut queue, &waker).is_pending());
+        advance(ms(1)).await;
+        assert_eq!(calls.count(), 1);
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(Some(())));
+        way(&mut queue, late);
+        queue.insert((), ms(50));
+        advance(ms(2)).await;
+        assert_eq!(calls.count(), 1, "not before it is due");
+        advance(ms(1)).await;
+        assert_eq!(calls.count(), 2);
+        assert_eq!(poll(&mut queue, &waker), Poll::Ready(Some(())));
+    }
+}
+
 #[quadrille::test(start_paused = true)]
 async fn who_waits_is_told_that_nothing_is_left() {
     let ways: [fn(&mut DelayQueue<()>, Key); 2] = [|queue, key| _ = queue.remove(&key), |queue, _| queue.clear()];

@@ -66,6 +66,27 @@ fn what_was_written_is_flushed_while_the_reader_has_no_more() {
     });
 }
 
+/// A head that is followed by no body, and one whose body the other side sends once it has the head.
+#[test]
+fn what_was_kept_before_is_flushed_though_nothing_is_copied() {
+    on_runtimes(|| async {
+        let mut heard = [0; 4];
+        let (to, sink) = UnixStream::pair().unwrap();
+        let mut writer = Kept(to, b"head".to_vec());
+        assert_eq!(copy(&b""[..], &mut writer).await.unwrap(), 0);
+        timeout(LIMIT, sink.read_exact(&mut heard)).await.unwrap().unwrap();
+        assert_eq!(&heard, b"head");
+
+        let (source, from) = UnixStream::pair().unwrap();
+        writer.1.extend_from_slice(b"more");
+        let copying = quadrille::spawn(async move { copy(&from, writer).await });
+        timeout(LIMIT, sink.read_exact(&mut heard)).await.unwrap().unwrap();
+        assert_eq!(&heard, b"more");
+        drop(source);
+        assert_eq!(copying.await.unwrap().unwrap(), 0);
+    });
+}
+
 #[test]
 fn both_directions_are_flushed_and_end_one_after_the_other() {
     on_runtimes(|| async {
