@@ -1,8 +1,8 @@
 //! Passing on what there is to read, in one direction or in both.
 //!
 //! A writer may keep back what it was given: a `BufWriter`, TLS. While the reader has nothing, whoever waits for those
-//! bytes at the far end may be the one that it waits for itself. So before a wait for the reader everything that was
-//! written is flushed.
+//! bytes at the far end may be the one that it waits for itself. So before a wait for the reader, and at the end,
+//! everything that was written is flushed, also what was written before.
 
 use std::future::poll_fn;
 use std::io;
@@ -159,7 +159,7 @@ struct Copying {
     end: usize,
     /// The reader has ended.
     ended: bool,
-    /// Something may have been written since the last flush. Also before it began.
+    /// Something may have been written since the last flush, if only by whoever had the writer before.
     unflushed: bool,
     written: u64,
 }

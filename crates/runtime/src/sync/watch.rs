@@ -79,16 +79,16 @@ impl<T> Shared<T> {
     /// The version of the value that a [`read`](Self::read) from now on gives at least; whoever has the value locked
     /// may ask.
     fn version(&self) -> u64 {
-        // Ordering: Acquire, pairs with the Release in `send_if_modified`: its lock comes before a `read` that follows,
+        // Ordering: Acquire; pairs with the Release in `send_if_modified`, whose lock comes before a `read` that follows,
         // which so waits for its end, and lends that value or a later one. Else who takes a version for seen could go
         // on with the value before it.
         self.version.load(Ordering::Acquire)
     }
 
-    /// That of a value that is locked, and whether it is none of those up to `seen`.
-    fn has_changed(&self, _locked: &RwLockReadGuard<'_, T>, seen: u64) -> (u64, bool) {
-        let version = self.version.load(Ordering::Relaxed);
-        (version, version > seen)
+    /// The version of the value that is locked.
+    fn version_of(&self, _locked: &RwLockReadGuard<'_, T>) -> u64 {
+        // Ordering: Relaxed; it is written with `value` locked for writing.
+        self.version.load(Ordering::Relaxed)
     }
 
     /// Tells all of a version, whose value is written.
@@ -225,8 +225,9 @@ impl<T> Sender<T> {
             if !modify(&mut value) {
                 return false;
             }
+            // Ordering: Relaxed; it is written with `value` locked for writing.
             let version = self.shared.version.load(Ordering::Relaxed) + 1;
-            // Ordering: Release, pairs with the Acquire in `Shared::version`.
+            // Ordering: Release; pairs with the Acquire in `Shared::version`.
             self.shared.version.store(version, Ordering::Release);
             version
         };
@@ -327,14 +328,15 @@ impl<T> Receiver<T> {
     /// The value, which does not count as seen.
     pub fn borrow(&self) -> Ref<'_, T> {
         let value = self.shared.read();
-        let (_, has_changed) = self.shared.has_changed(&value, self.seen);
+        let has_changed = self.shared.version_of(&value) > self.seen;
         Ref { value, has_changed }
     }
 
     /// The value, which counts as seen.
     pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
         let value = self.shared.read();
-        let (version, has_changed) = self.shared.has_changed(&value, self.seen);
+        let version = self.shared.version_of(&value);
+        let has_changed = version > self.seen;
         self.seen = version;
         Ref { value, has_changed }
     }
@@ -398,7 +400,8 @@ impl<T> Receiver<T> {
         loop {
             {
                 let value = shared.read();
-                let (version, has_changed) = shared.has_changed(&value, *seen);
+                let version = shared.version_of(&value);
+                let has_changed = version > *seen;
                 *seen = version;
                 if wanted(&value) {
                     return Ok(Ref { value, has_changed });

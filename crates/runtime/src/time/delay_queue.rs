@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -20,8 +20,9 @@ use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 ///
 /// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost
 /// one. Whoever waits is woken when the first of them is due, also if it was inserted, or moved, after he began to
-/// wait, or once nothing is left. So is who was handed out one, by what is inserted or moved then: a clone of his waker
-/// is kept for it. It grows with what is in it, and gives memory back when it is empty.
+/// wait, or once nothing is left. Who was handed out a value is woken, too, when what is inserted or moved after that
+/// is due; until then a clone of his waker is kept: a task that keeps the queue, and that nobody else can wake any
+/// more, lasts until its runtime stops. It grows with what is in it, and gives memory back when it is empty.
 ///
 /// It is also a [`Stream`] of what is handed out, which goes on after `None` once there is something in it again.
 ///
@@ -52,8 +53,9 @@ pub struct DelayQueue<T> {
     inserted: u64,
     /// Who has polled it when nothing was in it.
     waiter: Option<Waker>,
-    /// Who was handed out a value last. Nobody polls again for that, so what comes after it sets the timer for him, if
-    /// it isn't set: no poll that hands out what has just come leaves it set.
+    /// Who was handed out a value last, and has not polled since. Nobody polls again for that, so he is woken when what
+    /// is first after an insertion or a move is due. The timer isn't set then: it is only while nothing has come by
+    /// `now`.
     told: Option<Waker>,
 }
 
@@ -261,6 +263,7 @@ impl<T> DelayQueue<T> {
                     return Poll::Ready(Some(Expired { held }));
                 }
                 let Some(first) = self.timers.peek() else {
+                    self.told = None;
                     self.waiter = Some(cx.waker().clone());
                     return Poll::Ready(None);
                 };
@@ -273,7 +276,10 @@ impl<T> DelayQueue<T> {
                     self.wakes_at = due(deadline);
                     timer.reset(Instant::from_std(from_nanos(deadline)));
                 }
-                ready!(timer.poll(cx));
+                if timer.poll(cx).is_pending() {
+                    self.told = None;
+                    return Poll::Pending;
+                }
                 self.now = self.wakes_at.max(due(signed(timer.nanos())));
             }
         })
@@ -301,21 +307,29 @@ impl<T> DelayQueue<T> {
         // The clock may have gone back: that of the system goes on for one that was paused, once its runtime is gone.
         self.now = self.now.min(due(deadline).saturating_sub(1));
         self.wakes_by(deadline);
+        self.wakes_told();
         if let Some(waiter) = self.waiter.take() {
             waiter.wake();
         }
-        self.wakes_told();
     }
 
     /// Who was handed out a value, and has not polled since, is woken when the first one is due.
     fn wakes_told(&mut self) {
-        if let Some(first) = self.timers.peek().map(|held| held.deadline)
-            && let Some(timer) = &mut self.timer
-            && let Some(told) = self.told.take().filter(|_| !timer.is_set())
-        {
-            self.wakes_at = due(first);
-            timer.reset(Instant::from_std(from_nanos(first)));
-            timer.set_for(told);
+        let Some(first) = self.timers.peek().map(|held| held.deadline) else {
+            return;
+        };
+        let Some(timer) = self.timer.as_mut().filter(|timer| !timer.is_set()) else {
+            return;
+        };
+        match self.told.take() {
+            // A poll would hand it out and leave the timer as it is.
+            Some(told) if due(first) <= self.now => told.wake(),
+            Some(told) => {
+                self.wakes_at = due(first);
+                timer.reset(Instant::from_std(from_nanos(first)));
+                timer.set_for(told);
+            }
+            None => {}
         }
     }
 

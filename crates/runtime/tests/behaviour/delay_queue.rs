@@ -123,6 +123,29 @@ async fn who_was_handed_out_one_is_woken_for_what_comes_next() {
     }
 }
 
+/// Two come at once, and each poll takes one and inserts another.
+#[quadrille::test(start_paused = true)]
+async fn who_takes_one_of_two_at_a_time_is_woken_for_all() {
+    let mut queue = DelayQueue::new();
+    let (calls, waker) = calls();
+    for name in 0..2 {
+        queue.insert(name, ms(1));
+    }
+    assert!(poll(&mut queue, &waker).is_pending());
+    let (mut came, mut woken) = (Vec::new(), 0);
+    for _ in 0..20 {
+        advance(ms(1)).await;
+        while calls.count() > woken {
+            woken = calls.count();
+            if let Poll::Ready(Some(name)) = poll(&mut queue, &waker) {
+                came.push(name);
+                queue.insert(name + 2, ms(3));
+            }
+        }
+    }
+    assert_eq!(came[..8], [0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
 #[quadrille::test(start_paused = true)]
 async fn who_waits_is_told_that_nothing_is_left() {
     let ways: [fn(&mut DelayQueue<()>, Key); 2] = [|queue, key| _ = queue.remove(&key), |queue, _| queue.clear()];
