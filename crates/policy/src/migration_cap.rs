@@ -39,9 +39,10 @@ pub struct TaskPolicy {
     pub used: u8,
     /// Group changes allowed in this window; 0: the task has not run yet, and whoever runs it first gives it its home.
     pub quota: u8,
-    /// The other last-level cache that woke the task last, by the low byte of its number.
+    /// The other last-level cache whose wakes are counted, by the low byte of its number.
     pub from: u8,
-    /// Wakes in a row from there.
+    /// Wakes in a row from there; with [`drift`](crate::Aggregation::drift), if that is on another node than home,
+    /// wakes from that node less those from home's.
     pub streak: u8,
 }
 

@@ -4,8 +4,9 @@
 //! that the task was last deliberately placed in, *home worker* the member that ran it last.
 //!
 //! 1. A task that yielded goes to the back of its worker's deque.
-//! 2. The cache that wakes it again and again has room, and its waker wakes few; or the cache that its set prefers
-//!    pulls this epoch (policy 3): an idle worker there is claimed. The task moves house.
+//! 2. The cache that wakes it again and again has room, and its waker wakes few; or, on request, it is woken from
+//!    another node more often than from home's ([`Aggregation::drift`](crate::Aggregation::drift)); or the cache that
+//!    its set prefers pulls this epoch (policy 3): an idle worker there is claimed. The task moves house.
 //! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO
 //!    slot; what is in there goes to the waker's deque. Queues, and a worker woken for each message, cost such tasks
 //!    more than they gain.
@@ -34,8 +35,8 @@
 use quadrille_topology::LlcId;
 
 use crate::{
-    Adversary, CouplingView, GroupId, GroupMask, GroupPlan, Nanos, Policy, Rng, SpawnView, TaskPolicy, WakeView,
-    WorkerId, adversary, idle_filter, numa,
+    Adversary, CouplingView, GroupId, GroupMask, GroupPlan, LlcView, Nanos, Policy, Rng, SpawnView, TaskPolicy,
+    WakeView, WorkerId, adversary, idle_filter, numa,
 };
 
 /// Where a task is queued.
@@ -312,9 +313,17 @@ impl Policy {
             preferred,
             pulls,
             waker,
+            home_util,
             wakees,
         } = view.coupling;
-        let by_waker = waker.filter(|llc| !task.set.is_spread() && self.waker_pulls(task, llc, wakees));
+        // Short tasks are with their waker as it is, and those that run for long have data of their own at home.
+        let is_between = || {
+            self.runs_within(self.short_busy, view.waker_run, view.home_run)
+                && !self.is_short(view.waker_run, view.home_run, view.wake_cost)
+        };
+        let is_pulled =
+            |llc: &LlcView| self.waker_pulls(task, llc, wakees) || self.drifts(task, llc, home_util) && is_between();
+        let by_waker = waker.filter(|llc| !task.set.is_spread() && is_pulled(llc));
         let by_set = preferred.filter(|llc| pulls && self.has_room(task, llc));
         let target = by_waker.or(by_set)?;
         let capped = self.active().migration_cap && self.is_capped(task, view.now);

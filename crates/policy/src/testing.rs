@@ -40,6 +40,7 @@ pub(crate) const VIEW: WakeView = WakeView {
         preferred: None,
         pulls: false,
         waker: None,
+        home_util: 0,
         wakees: None,
     },
 };
@@ -112,6 +113,7 @@ fn random_coupling(rng: &mut Rng) -> CouplingView {
         preferred: llc(),
         waker: llc(),
         pulls: rng.below(2) == 0,
+        home_util: u16::try_from(rng.below(1100)).unwrap(),
         wakees: (rng.below(4) > 0).then(|| rng.below(10)),
     }
 }

@@ -258,7 +258,7 @@ pub(crate) fn gives_back(policy: &Policy, task: &TaskPolicy, thief: WorkerId) ->
     answer
 }
 
-/// Asks whether a wake completes a row of those from one other cache.
+/// Asks whether by its wakes a task might move to its waker's cache.
 #[inline]
 pub(crate) fn couple(policy: &Policy, task: &mut TaskPolicy, waker: WorkerId) -> bool {
     let before = *task;

@@ -98,26 +98,39 @@ impl Wakees {
 }
 
 impl Policy {
-    /// Notes who wakes a task. True if the last [`pull_after`](crate::Aggregation::pull_after) wakes all came from one
-    /// other last-level cache; the mechanism then tells [`CouplingView::waker`](crate::CouplingView).
+    /// Notes who wakes a task. True if it might move to its waker's cache, of which the mechanism then tells
+    /// [`CouplingView::waker`](crate::CouplingView): the last [`pull_after`](crate::Aggregation::pull_after) wakes came
+    /// from that cache, or so many more from its node, which is not home's, than from home's.
+    ///
+    /// A wake from a third node begins the count anew. It goes no higher than it must, so that it does not outlast what
+    /// it has seen.
     #[inline]
     pub fn couple(&self, task: &mut TaskPolicy, waker: WorkerId) -> bool {
         let (Some(worker), Some(home)) = (self.worker(waker), self.plan.groups.get(task.home.index())) else {
             return false;
         };
+        let Aggregation { pull_after, drift, .. } = self.config.aggregation;
+        let counted = self.plan.llcs.get(usize::from(task.from)).map(|llc| llc.node);
+        let counts_node = drift > 0 && task.streak > 0 && counted.is_some_and(|node| node != home.node);
+        if counts_node && worker.node == home.node {
+            task.streak -= 1;
+            return false;
+        }
         if worker.llc == home.llc {
             task.streak = 0;
             return false;
         }
         // Caches whose numbers differ by 256 are taken for one.
         let [_, from] = worker.llc.0.to_be_bytes();
-        task.streak = if task.from == from {
-            task.streak.saturating_add(1)
+        let goes_on = task.from == from || counts_node && counted == Some(worker.node);
+        let most = if drift > 0 { drift.max(pull_after) } else { u8::MAX };
+        task.streak = if goes_on {
+            task.streak.saturating_add(1).min(most)
         } else {
             1
         };
         task.from = from;
-        task.streak >= self.config.aggregation.pull_after
+        task.streak >= pull_after
     }
 
     /// Whether the one that wakes the task may have it: the waker is known and not wide, its cache is hardly busy, and
@@ -125,6 +138,20 @@ impl Policy {
     #[inline]
     pub(crate) fn waker_pulls(&self, task: &TaskPolicy, waker: &LlcView, wakees: Option<u32>) -> bool {
         wakees.is_some_and(|wakees| wakees <= self.config.aggregation.wide) && self.has_room(task, waker)
+    }
+
+    /// Whether the task is woken from the waker's node so much more often than from home's that it may move there,
+    /// whomever that waker wakes: somebody is idle behind the waker's cache, and that is no busier than home's, or
+    /// policy 6 does not object.
+    #[inline]
+    pub(crate) fn drifts(&self, task: &TaskPolicy, waker: &LlcView, home_util: u16) -> bool {
+        let Aggregation { pull_after, drift, .. } = self.config.aggregation;
+        let there = self.plan.llcs.get(waker.llc.index());
+        let home = self.plan.groups.get(task.home.index());
+        drift > 0
+            && task.streak >= drift.max(pull_after)
+            && there.zip(home).is_some_and(|(there, home)| there.node != home.node)
+            && (waker.has_idle && waker.util <= home_util || self.has_room(task, waker))
     }
 }
 
@@ -254,6 +281,78 @@ mod tests {
         ];
         for (index, (waker, couples)) in wakes.into_iter().enumerate() {
             assert_eq!(policy.couple(&mut task, WorkerId(waker)), couples, "wake {index}");
+        }
+    }
+
+    /// What `couple` says of the last of these wakes of a task whose home is group 1, on node 0, and what it counts
+    /// then.
+    fn check_counts(machine: &str, config: &str, wakers: &[u16], last: bool, streak: u8) {
+        let policy = policy(machine, config);
+        let mut task = task(&policy, 4);
+        let couples = wakers.iter().map(|waker| policy.couple(&mut task, WorkerId(*waker)));
+        assert_eq!(
+            (couples.last(), task.streak),
+            (Some(last), streak),
+            "{config}, {wakers:?}"
+        );
+    }
+
+    /// Node 0 has the workers 0 to 15, home's cache 0 to 7; node 1 has 16 to 31.
+    #[test]
+    fn wakes_from_another_node_are_counted_against_those_from_homes() {
+        let check = |wakers: &[u16], last, streak| check_counts(NODES, "sets-drift=12", wakers, last, streak);
+        check(&[16, 24, 17], false, 3); // either cache of it
+        check(&[16, 24, 17, 0], false, 2); // home's cache
+        check(&[16, 24, 17, 8], false, 2); // another one of home's node
+        check(&[16, 0, 0, 0], false, 0);
+        check(&[16, 8, 8, 8], false, 2); // whose own row begins once nothing is left
+        check(&[16, 8, 8, 8, 9, 10], true, 4);
+        check(&[8, 8, 16], false, 1); // and ends with one from the other node
+        check(&[16, 24, 17, 25], true, 4);
+        check(&[16; 200], true, 12);
+        check(&[[0, 16, 24].as_slice(); 10].concat(), true, 11);
+        check(&[[16, 0].as_slice(); 100].concat(), false, 0);
+        check_counts(NODES, "sets-drift=2", &[16; 200], true, 4); // no less than a row
+        check_counts(NODES, "default", &[16, 16, 24], false, 1);
+        check_counts(NODES, "default", &[16; 20], true, 20);
+        // Eight workers a node.
+        check_counts("node:4 llc:2 core:4", "sets-drift=12", &[8, 8, 8, 16], false, 1);
+    }
+
+    #[test]
+    fn a_surplus_of_twelve_moves_to_a_node_that_is_no_busier() {
+        // Streak, cache, its utilisation (home's is 900), whether somebody is idle there, and who runs on its node,
+        // which tolerates two.
+        for (config, streak, llc, util, has_idle, node_running, drifts) in [
+            ("sets-drift=12", 12, 2, 900, true, 16, true),
+            ("sets-drift=12", 12, 3, 0, true, 16, true),
+            ("sets-drift=12", 11, 2, 900, true, 0, false),
+            ("sets-drift=12", 12, 2, 901, true, 16, false),
+            ("sets-drift=12", 12, 2, 900, false, 0, false),
+            ("sets-drift=12", 12, 1, 0, true, 0, false), // another cache of home's node
+            ("sets-drift=12", 12, 99, 0, true, 0, false), // none
+            ("sets-drift=2", 4, 2, 0, true, 16, true),
+            ("default", 255, 2, 0, true, 0, false),
+        ] {
+            let policy = policy(NODES, config);
+            let task = TaskPolicy {
+                streak,
+                ..task(&policy, 4)
+            };
+            let there = LlcView {
+                llc: LlcId(llc),
+                util,
+                has_idle,
+                node_running,
+            };
+            assert_eq!(
+                policy.drifts(&task, &there, 900),
+                drifts,
+                "{config}, {streak}, {there:?}"
+            );
+            // Busier than home's, but hardly busy, and one more is tolerated there or not.
+            let busier = policy.drifts(&task, &LlcView { util: 400, ..there }, 399);
+            assert_eq!(busier, drifts && node_running < 2, "{config}, {there:?}");
         }
     }
 

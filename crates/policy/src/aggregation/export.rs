@@ -29,6 +29,9 @@ pub struct CouplingView {
     pub pulls: bool,
     /// The waker's cache, if [`Policy::couple`] said that the task could move there.
     pub waker: Option<LlcView>,
+    /// Utilisation of home's cache in 1/1024, found as that of `waker` was; 0 without
+    /// [`drift`](crate::Aggregation::drift).
+    pub home_util: u16,
     /// Different tasks that the waker has woken of late, once it is known.
     pub wakees: Option<u32>,
 }

@@ -16,7 +16,8 @@
 //!    the preferred cache, if that has idle workers; it leaves home for no other reason.
 //! 4. *Client and server*, which a set can't see when they come from different roots: a task that one other cache wakes
 //!    four times in a row moves to its waker ([`Policy::couple`]), unless the waker wakes many, or has not yet made
-//!    four wakes for each task that it has woken ([`Wakees`]).
+//!    four wakes for each task that it has woken ([`Wakees`]). On request a task that is woken more often from another
+//!    node than from home's moves there, whomever its wakers wake ([`Aggregation::drift`]).
 //! 5. *Tasks with data of their own* are spread, one a cache: if their founder says so, or a set runs long and is
 //!    seldom woken.
 //!

@@ -102,6 +102,7 @@ names! {
     "sets-fit" => aggregation.fit;
     "sets-greater" => aggregation.greater;
     "sets-pull-after" => aggregation.pull_after;
+    "sets-drift" => aggregation.drift;
     "sets-wide" => aggregation.wide;
     "sets-wakees" => aggregation.wakees_for;
     "sets-known-after" => aggregation.known_after;

@@ -150,6 +150,10 @@ impl Context {
         if decisions::couple(&shared.policy, task, self.id) {
             let llc = shared.policy.plan.workers[self.id.index()].llc;
             view.waker = Some(shared.llc_view(llc, task.home));
+            if shared.policy.config.aggregation.drift > 0 {
+                let home = shared.policy.plan.groups.get(task.home.index());
+                view.home_util = home.map_or(0, |home| shared.awake_share(home.llc).0);
+            }
         }
         view
     }
@@ -176,13 +180,20 @@ impl Shared {
         let plan = &self.policy.plan;
         let node = plan.llcs[llc.index()].node;
         let leaves_node = plan.groups.get(home.index()).is_some_and(|home| home.node != node);
-        let (awake, idle) = self.sleepers.awake_and_idle(llc.index());
+        let (util, has_idle) = self.awake_share(llc);
         LlcView {
             llc,
-            util: u16::try_from(awake * 1024 / (awake + idle).max(1)).unwrap_or(1024),
-            has_idle: idle > 0,
+            util,
+            has_idle,
             node_running: if leaves_node { self.about_awake_on(node, llc) } else { 0 },
         }
+    }
+
+    /// Workers awake behind a cache in 1/1024, and whether one is idle.
+    fn awake_share(&self, llc: LlcId) -> (u16, bool) {
+        let (awake, idle) = self.sleepers.awake_and_idle(llc.index());
+        let share = u16::try_from(awake * 1024 / (awake + idle).max(1)).unwrap_or(1024);
+        (share, idle > 0)
     }
 
     /// The load of `own` and of the least busy of the other caches; of those on other nodes only if none on our own

@@ -79,9 +79,9 @@ impl<T> Shared<T> {
     /// The version of the value that a [`read`](Self::read) from now on gives at least; whoever has the value locked
     /// may ask.
     fn version(&self) -> u64 {
-        // Ordering: Acquire; pairs with the Release in `send_if_modified`, whose lock comes before a `read` that follows,
-        // which so waits for its end, and lends that value or a later one. Else who takes a version for seen could go
-        // on with the value before it.
+        // Ordering: Acquire; pairs with the Release in `send_if_modified`, whose lock comes before a `read` that
+        // follows, which so waits for its end, and lends that value or a later one. Else who takes a version for seen
+        // could go on with the value before it.
         self.version.load(Ordering::Acquire)
     }
 

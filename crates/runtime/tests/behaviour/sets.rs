@@ -154,8 +154,18 @@ fn begin_apart(runtime: &Runtime) -> Vec<JoinHandle<Option<usize>>> {
 /// `stop` says so or for so many rounds; how often a task changed its cache on account of its set or its waker, and how
 /// often it was pulled and ran there. The caches have 1 MiB each.
 fn ring(group: &TaskGroup, config: &str, rounds: usize, stop: impl Fn(&WorkerMetrics) -> bool) -> (u64, u64) {
+    ring_on("node:1 llc:2 core:8 llc-size:1048576", group, config, rounds, stop)
+}
+
+/// The same on any machine of 16 workers.
+fn ring_on(
+    machine: &str,
+    group: &TaskGroup,
+    config: &str,
+    rounds: usize,
+    stop: impl Fn(&WorkerMetrics) -> bool,
+) -> (u64, u64) {
     // Nobody is a waker of few, so that the ring does not heal by its single wakes.
-    let machine = "node:1 llc:2 core:8 llc-size:1048576";
     let runtime = runtime(machine, &format!("{PATIENT},sets-wide=0,{config}"));
     let (begun, gate) = (Count::default(), Gate::default());
     let (done, table) = (Gate::default(), Arc::new(Round::default()));
@@ -236,6 +246,23 @@ fn a_set_is_pulled_to_the_cache_where_most_of_it_runs() {
         assert_eq!(ring(&group, "aggregation=off", 1_000, |_| true), (0, 0));
         // A cache that is too small for it is a reason not to.
         assert_eq!(ring(&group, "max-set=100", 1_000, |_| true), (0, 0));
+    });
+}
+
+/// No set prefers anything here, and no waker is one of few. What takes any time is neither short nor long.
+#[test]
+fn a_task_that_is_woken_from_another_node_moves_there_on_request() {
+    watched("drift", || {
+        let (machine, group) = ("node:2 llc:2 core:4", TaskGroup::new());
+        let ring = |config: &str, rounds| ring_on(machine, &group, config, rounds, |total| pulls(total) > 0);
+        let between = "max-set=0,short-runs=1,wake-cost-kept=0ns,short-busy=1s";
+        let drift = format!("{between},sets-drift=12");
+        let (moves, pulled) = ring(&drift, usize::MAX);
+        assert!(moves > 0 && pulled > 0, "{moves} {pulled}");
+        assert_eq!(ring(between, 1_000), (0, 0));
+        // Another cache of one node is none of another node's.
+        let config = format!("{between},sets-drift=12");
+        assert_eq!(ring_on("node:1 llc:4 core:4", &group, &config, 1_000, |_| true), (0, 0));
     });
 }
 

@@ -117,6 +117,40 @@ fn a_waker_of_few_pulls_and_one_of_many_does_not() {
     }
 }
 
+/// Short tasks stay with their waker, wherever that is, and long ones at home. Waking somebody takes 5 us in this view.
+#[test]
+fn a_waker_of_many_on_another_node_pulls_what_runs_for_neither_long_nor_short() {
+    for (config, util, home_run, drawn_as) in [
+        ("sets-drift=12", 768, Nanos::from_micros(50), "idle in llc 2 or group 2"),
+        ("sets-drift=12", 769, Nanos::from_micros(50), "group 2 (worker 9)"),
+        ("sets-drift=12", 768, Nanos::from_micros(20), "slot"),
+        ("sets-drift=12", 768, Nanos::from_micros(1001), "group 2 (worker 9)"),
+        ("default", 768, Nanos::from_micros(50), "group 2 (worker 9)"),
+    ] {
+        let policy = policy(NODES, config);
+        let waker = LlcView {
+            util,
+            node_running: 16,
+            ..roomy(2)
+        };
+        let view = WakeView {
+            waker: Some(WorkerId(20)),
+            home_run,
+            home_idle: GroupMask(0b1111),
+            ..coupled(CouplingView {
+                waker: Some(waker),
+                home_util: 768,
+                wakees: Some(64),
+                ..CouplingView::default()
+            })
+        };
+        let mut task = task(&policy, 9);
+        task.streak = 12;
+        let (placement, _) = policy.place_wake(&view, &mut task, &mut Rng::new(1));
+        assert_eq!(drawn(placement), drawn_as, "{config}, {util}, {home_run:?}");
+    }
+}
+
 #[test]
 fn pulls_count_for_the_cap() {
     let policy = policy(NODES, "cap=fixed:1");
