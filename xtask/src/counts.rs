@@ -20,8 +20,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::iter;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use Row::{Events, Operations, ThreadOperations};
 
@@ -45,6 +49,25 @@ enum Row {
     ThreadOperations(&'static str),
     /// Events of `quadrille sim` between two simulated times, us.
     Events([u64; 2]),
+}
+
+impl Row {
+    /// Instructions each time.
+    fn count(self, program: &Path, name: &str) -> Outcome<u64> {
+        match self {
+            Operations(workload) => count(program, name, "tasks", workload),
+            ThreadOperations(workload) => count(program, name, "threads", workload),
+            Events(times) => count_events(program, name, times),
+        }
+    }
+
+    /// What is counted.
+    fn counted(self) -> &'static str {
+        match self {
+            Operations(_) | ThreadOperations(_) => "operation",
+            Events(_) => "event",
+        }
+    }
 }
 
 /// The rows by name.
@@ -138,14 +161,14 @@ pub(crate) fn run(options: &Options) -> Outcome {
         None => build()?,
     };
     let mut found = BTreeMap::new();
-    for (name, row) in rows {
-        let (count, of) = match row {
-            Operations(workload) => (count(&program, name, "tasks", workload)?, "operation"),
-            ThreadOperations(workload) => (count(&program, name, "threads", workload)?, "operation"),
-            Events(times) => (count_events(&program, name, *times)?, "event"),
-        };
-        println!("{name}: {count} instructions an {of}{}", expected.told(name));
-        found.insert((*name).to_owned(), count);
+    for (row, count) in rows.iter().zip(count_all(&program, &rows)) {
+        let (name, count) = (row.0, count?);
+        println!(
+            "{name}: {count} instructions an {}{}",
+            row.1.counted(),
+            expected.told(name)
+        );
+        found.insert(name.to_owned(), count);
     }
     if renew {
         let text = Expected {
@@ -269,6 +292,30 @@ fn build() -> Outcome<PathBuf> {
     }
 }
 
+/// The counts of all rows, in their order. As many at a time as there are CPUs: callgrind runs one thread of a program
+/// at a time, and counts no time.
+fn count_all(program: &Path, rows: &[&(&str, Row)]) -> Vec<Outcome<u64>> {
+    let next = AtomicUsize::new(0);
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    let lane = || {
+        // Relaxed: the counts are handed over by the join.
+        let rows = iter::from_fn(|| {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            rows.get(index).map(|(name, row)| (index, row.count(program, name)))
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let mut counts = thread::scope(|scope| {
+        let lanes: Vec<_> = (0..cpus).map(|_| scope.spawn(lane)).collect();
+        let counts = lanes
+            .into_iter()
+            .flat_map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        counts.collect::<Vec<_>>()
+    });
+    counts.sort_unstable_by_key(|(index, _)| *index);
+    counts.into_iter().map(|(_, count)| count).collect()
+}
+
 /// Instructions an operation of one row.
 fn count(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<u64> {
     let [short, long] = LENGTHS.map(|length| least(program, name, body, &workload.replace('#', &length.to_string())));
@@ -297,7 +344,7 @@ fn count_events(program: &Path, name: &str, times_us: [u64; 2]) -> Outcome<u64> 
 
 /// Instructions, and events, of a simulation of so many us.
 fn measure_events(program: &Path, name: &str, us: u64) -> Outcome<(u64, u64)> {
-    let json = workspace::target_dir("counts.json");
+    let json = workspace::target_dir(&format!("counts-{name}.json"));
     let (time, file) = (format!("{us}us"), json.display().to_string());
     let mut arguments = vec!["sim"];
     arguments.extend(SIMULATED);
@@ -339,7 +386,7 @@ struct Run {
 }
 
 fn callgrind(program: &Path, name: &str, arguments: &[&str]) -> Outcome<Run> {
-    let folder = workspace::target_dir("counts");
+    let folder = workspace::target_dir("counts").join(name);
     // The last run's files would be taken for this one's.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
