@@ -161,14 +161,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
         None => build()?,
     };
     let mut found = BTreeMap::new();
-    for (row, count) in rows.iter().zip(count_all(&program, &rows)) {
-        let (name, count) = (row.0, count?);
+    for ((name, row), count) in rows.iter().copied().zip(count_all(&program, &rows)?) {
         println!(
             "{name}: {count} instructions an {}{}",
-            row.1.counted(),
+            row.counted(),
             expected.told(name)
         );
-        found.insert(name.to_owned(), count);
+        found.insert((*name).to_owned(), count);
     }
     if renew {
         let text = Expected {
@@ -292,18 +291,24 @@ fn build() -> Outcome<PathBuf> {
     }
 }
 
-/// The counts of all rows, in their order. As many at a time as there are CPUs: callgrind runs one thread of a program
-/// at a time, and counts no time.
-fn count_all(program: &Path, rows: &[&(&str, Row)]) -> Vec<Outcome<u64>> {
+/// The counts of all rows, in their order, up to the first that fails: then no further one is begun. As many at a time
+/// as there are CPUs: callgrind runs one thread of a program at a time, so that it uses no more.
+fn count_all(program: &Path, rows: &[&(&str, Row)]) -> Outcome<Vec<u64>> {
     let next = AtomicUsize::new(0);
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let lane = || {
-        // Relaxed: the counts are handed over by the join.
-        let rows = iter::from_fn(|| {
+        let counts = iter::from_fn(|| {
+            // Ordering: Relaxed; what was counted is handed over by the join.
             let index = next.fetch_add(1, Ordering::Relaxed);
-            rows.get(index).map(|(name, row)| (index, row.count(program, name)))
+            let (name, row) = rows.get(index)?;
+            let count = row.count(program, name);
+            if count.is_err() {
+                // Ordering: Relaxed; who has begun another one goes on with it.
+                next.store(rows.len(), Ordering::Relaxed);
+            }
+            Some((index, count))
         });
-        rows.collect::<Vec<_>>()
+        counts.collect::<Vec<_>>()
     };
     let mut counts = thread::scope(|scope| {
         let lanes: Vec<_> = (0..cpus).map(|_| scope.spawn(lane)).collect();
@@ -344,7 +349,7 @@ fn count_events(program: &Path, name: &str, times_us: [u64; 2]) -> Outcome<u64> 
 
 /// Instructions, and events, of a simulation of so many us.
 fn measure_events(program: &Path, name: &str, us: u64) -> Outcome<(u64, u64)> {
-    let json = workspace::target_dir(&format!("counts-{name}.json"));
+    let json = folder(name).join("report.json");
     let (time, file) = (format!("{us}us"), json.display().to_string());
     let mut arguments = vec!["sim"];
     arguments.extend(SIMULATED);
@@ -385,8 +390,13 @@ struct Run {
     said: String,
 }
 
+/// Where a row's run leaves its files; emptied before each.
+fn folder(name: &str) -> PathBuf {
+    workspace::target_dir("counts").join(name)
+}
+
 fn callgrind(program: &Path, name: &str, arguments: &[&str]) -> Outcome<Run> {
-    let folder = workspace::target_dir("counts").join(name);
+    let folder = folder(name);
     // The last run's files would be taken for this one's.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
@@ -399,6 +409,9 @@ fn callgrind(program: &Path, name: &str, arguments: &[&str]) -> Outcome<Run> {
         .map_err(|error| Failure::new(format!("valgrind cannot be started: {error}")))?;
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     let said = said.concat();
+    if !output.status.success() {
+        return Err(Failure::new(format!("{name}: {}: {said}", output.status)));
+    }
     let files = fs::read_dir(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let totals = files.filter_map(|file| total(&fs::read_to_string(file.ok()?.path()).ok()?));
     match totals.max() {

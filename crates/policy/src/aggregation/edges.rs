@@ -100,10 +100,11 @@ impl Wakees {
 impl Policy {
     /// Notes who wakes a task. True if it might move to its waker's cache, of which the mechanism then tells
     /// [`CouplingView::waker`](crate::CouplingView): the last [`pull_after`](crate::Aggregation::pull_after) wakes came
-    /// from that cache, or so many more from its node, which is not home's, than from home's.
+    /// from that cache.
     ///
-    /// A wake from a third node begins the count anew. It goes no higher than it must, so that it does not outlast what
-    /// it has seen.
+    /// With [`drift`](crate::Aggregation::drift) another node is counted as a whole: a wake from any of its caches
+    /// counts, and one from home's node takes one back before anything else is counted. The count goes no higher than
+    /// it must, so that it does not outlast what it has seen. A wake from a third node begins it anew.
     #[inline]
     pub fn couple(&self, task: &mut TaskPolicy, waker: WorkerId) -> bool {
         let (Some(worker), Some(home)) = (self.worker(waker), self.plan.groups.get(task.home.index())) else {
@@ -326,6 +327,7 @@ mod tests {
         for (config, streak, llc, util, has_idle, node_running, drifts) in [
             ("sets-drift=12", 12, 2, 900, true, 16, true),
             ("sets-drift=12", 12, 3, 0, true, 16, true),
+            ("sets-drift=12", 12, 2, 900, true, 1, true),
             ("sets-drift=12", 11, 2, 900, true, 0, false),
             ("sets-drift=12", 12, 2, 901, true, 16, false),
             ("sets-drift=12", 12, 2, 900, false, 0, false),

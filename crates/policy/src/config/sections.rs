@@ -208,10 +208,11 @@ pub struct Aggregation {
     pub greater: u16,
     /// Wakes in a row from one other cache that make a task move to its waker's. Default 4, 1 or more. Ours, assumed.
     pub pull_after: u8,
-    /// By so many more wakes from another node than from home's a task moves to its waker's cache there, if its runs
-    /// are neither short nor long ([`WakeGroups::short_runs`], [`WakeGroups::short_busy`]) and that cache is no busier
-    /// than home's, or policy 6 tolerates it. Less than `pull_after` is as much as that. Default 0: none moves for
-    /// that, and what `pull_after` counts is ended by any other wake. Ours; 12 is what was simulated.
+    /// By so many more wakes from another node than from home's, since they were as many, a task moves to its waker's
+    /// cache there, if home's runs are neither short nor long ([`WakeGroups::short_runs`], [`WakeGroups::short_busy`])
+    /// and that cache is no busier than home's, or policy 6 tolerates it. Less than `pull_after` is as much as that,
+    /// which counts wakes from another node in the same way then. Default 0: none moves for that. Ours; 12 is what was
+    /// simulated.
     pub drift: u8,
     /// A waker of more different tasks than this of late is wide, and pulls none. Default 4, at most
     /// 64. Ours, assumed: between a server's few partners and the 20 receivers of a hackbench sender.

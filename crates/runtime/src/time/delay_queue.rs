@@ -20,9 +20,10 @@ use crate::sys::clock::{from_nanos, later_nanos, to_nanos};
 ///
 /// One timer serves all of them, so a thousand sessions that end when nothing has been heard of them for a minute cost
 /// one. Whoever waits is woken when the first of them is due, also if it was inserted, or moved, after he began to
-/// wait, or once nothing is left. Who was handed out a value is woken, too, when what is inserted or moved after that
-/// is due; until then a clone of his waker is kept: a task that keeps the queue, and that nobody else can wake any
-/// more, lasts until its runtime stops. It grows with what is in it, and gives memory back when it is empty.
+/// wait, or once nothing is left. So is who was handed out a value and has not polled since, by what is inserted or
+/// moved after that: until the next poll a clone of his waker is kept, and a task that keeps the queue, and that nobody
+/// else can wake any more, lasts until its runtime stops. It grows with what is in it, and gives memory back when it is
+/// empty.
 ///
 /// It is also a [`Stream`] of what is handed out, which goes on after `None` once there is something in it again.
 ///
@@ -53,9 +54,8 @@ pub struct DelayQueue<T> {
     inserted: u64,
     /// Who has polled it when nothing was in it.
     waiter: Option<Waker>,
-    /// Who was handed out a value last, and has not polled since. Nobody polls again for that, so he is woken when what
-    /// is first after an insertion or a move is due. The timer isn't set then: it is only while nothing has come by
-    /// `now`.
+    /// Who was handed out a value last, if nobody has polled since. He need not poll again after an insertion or a
+    /// move, so that sets the timer for him. It isn't set meanwhile: it is only while nothing has come by `now`.
     told: Option<Waker>,
 }
 
