@@ -315,21 +315,18 @@ impl<T> DelayQueue<T> {
 
     /// Who was handed out a value, and has not polled since, is woken when the first one is due.
     fn wakes_told(&mut self) {
-        let Some(first) = self.timers.peek().map(|held| held.deadline) else {
-            return;
-        };
-        let Some(timer) = self.timer.as_mut().filter(|timer| !timer.is_set()) else {
-            return;
-        };
-        match self.told.take() {
-            // A poll would hand it out and leave the timer as it is.
-            Some(told) if due(first) <= self.now => told.wake(),
-            Some(told) => {
-                self.wakes_at = due(first);
-                timer.reset(Instant::from_std(from_nanos(first)));
-                timer.set_for(told);
+        if let Some(timer) = self.timer.as_mut().filter(|timer| !timer.is_set())
+            && let Some(told) = self.told.take()
+            && let Some(first) = self.timers.peek().map(|held| held.deadline)
+        {
+            if due(first) <= self.now {
+                // A poll would hand it out and leave the timer as it is.
+                told.wake();
+                return;
             }
-            None => {}
+            self.wakes_at = due(first);
+            timer.reset(Instant::from_std(from_nanos(first)));
+            timer.set_for(told);
         }
     }
 
