@@ -148,7 +148,8 @@ pub struct TopologyArgs {
     /// A machine in words, such as "node:2 llc:4 core:8 pu:2", instead of this one
     #[arg(long, value_name = "MACHINE", conflicts_with = "root")]
     pub synthetic: Option<Topology>,
-    /// A copy of another machine's root directory (with /sys and /proc/self) instead of this one's
+    /// A copy of another machine's root directory (with /sys and /proc/self) instead of this one's; what the process in
+    /// that /proc/self may use is shown, or all CPUs that are online if its mask is not there
     #[arg(long, value_name = "DIRECTORY")]
     pub root: Option<PathBuf>,
     /// Hardware threads in a group: `l2` (those that share one, or a small LLC, at most 4), or a number for experiments

@@ -1,6 +1,9 @@
 //! What this process may use of the machine: affinity mask, cpuset and CPU quota.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use crate::cgroup::{self, KnownPlaces};
 use crate::{PuSet, Warning, sys, sysfs, warning::Warnings};
@@ -13,7 +16,7 @@ static THIS_PROCESS: KnownPlaces = KnownPlaces::none();
 pub struct Roots {
     /// The folder with `cpu` and `node`. Default: `/sys/devices/system`.
     pub sysfs: PathBuf,
-    /// The folder with `cgroup` and `mountinfo`. Default: `/proc/self`.
+    /// The folder with `cgroup`, `mountinfo` and `status`. Default: `/proc/self`.
     pub proc_self: PathBuf,
     /// What the mount points in `mountinfo` are relative to. Default: `/`.
     pub mounts: PathBuf,
@@ -95,6 +98,10 @@ impl Allowed {
     /// mask, or asks from a thread that is not pinned. Where the system has no masks, `None` starts from as many CPUs
     /// as [`std::thread::available_parallelism`] counts.
     ///
+    /// With any roots but the default ones `None` asks nothing of this process. It starts from what `Cpus_allowed_list`
+    /// in `status` there has of the CPUs that are online there; where that cannot be read from all of these, with a
+    /// warning; where none is known, from the cpusets.
+    ///
     /// ```
     /// use quadrille_topology::{Allowed, Roots};
     ///
@@ -109,17 +116,17 @@ impl Allowed {
     /// The same, and whether the kernel gave the mask: then all of its CPUs are online.
     pub(crate) fn read_active(roots: &Roots, affinity: Option<&PuSet>) -> (Self, bool) {
         let mut warnings = Warnings::default();
-        let (mut pus, active) =
-            affinity.map_or_else(|| own_affinity(&mut warnings), |affinity| (affinity.clone(), false));
-        let of_a_copy = KnownPlaces::none();
-        let known = if *roots == Roots::default() {
-            &THIS_PROCESS
-        } else {
-            &of_a_copy
+        let is_here = *roots == Roots::default();
+        let (mut pus, active) = match affinity {
+            Some(affinity) => (Some(affinity.clone()), false),
+            None if is_here => own_affinity(&mut warnings),
+            None => (affinity_of_a_copy(roots, &mut warnings), false),
         };
+        let of_a_copy = KnownPlaces::none();
+        let known = if is_here { &THIS_PROCESS } else { &of_a_copy };
         let limits = cgroup::read(roots, known, &mut warnings);
         for (file, cpus) in &limits.cpusets {
-            let both = &pus & cpus;
+            let both = pus.as_ref().map_or_else(|| cpus.clone(), |pus| pus & cpus);
             if both.is_empty() {
                 let found = format!("CPUs {cpus}");
                 warnings.push(
@@ -128,9 +135,13 @@ impl Allowed {
                     "expected some of the affinity mask; this cpuset is not applied",
                 );
             } else {
-                pus = both;
+                pus = Some(both);
             }
         }
+        let pus = pus.unwrap_or_else(|| {
+            warnings.push(&roots.sysfs, "no CPU is known", "CPU 0 is taken");
+            PuSet::from_iter([0])
+        });
         let allowed = Self {
             pus,
             quota: limits.quota,
@@ -141,13 +152,56 @@ impl Allowed {
 }
 
 /// The calling thread's mask, and whether the kernel gave it.
-fn own_affinity(warnings: &mut Warnings) -> (PuSet, bool) {
-    sys::affinity().map(|mask| (mask, true)).unwrap_or_else(|e| {
+fn own_affinity(warnings: &mut Warnings) -> (Option<PuSet>, bool) {
+    sys::affinity().map(|mask| (Some(mask), true)).unwrap_or_else(|e| {
         let count = std::thread::available_parallelism().map_or(1, usize::from);
         let expected = "expected an affinity mask; the CPUs from 0 on are taken";
         warnings.push(Path::new("sched_getaffinity"), &e.to_string(), expected);
-        ((0..PuSet::LIMIT).take(count).collect(), false)
+        (Some((0..PuSet::LIMIT).take(count).collect()), false)
     })
+}
+
+/// The mask of the process whose files were copied, without CPUs that are offline as the kernel gives it; all CPUs that
+/// are online if it is not known, and nothing if these aren't either.
+fn affinity_of_a_copy(roots: &Roots, warnings: &mut Warnings) -> Option<PuSet> {
+    let mask = copied_mask(&roots.proc_self.join("status"), warnings);
+    let Some(online) = sysfs::online_below(&roots.sysfs) else {
+        return mask;
+    };
+    match mask {
+        // Of another machine: whoever compares the two says so.
+        Some(mask) if (&mask & &online).is_empty() => Some(mask),
+        Some(mask) => Some(&mask & &online),
+        None => Some(online),
+    }
+}
+
+/// The mask in a file such as `/proc/self/status`.
+fn copied_mask(file: &Path, warnings: &mut Warnings) -> Option<PuSet> {
+    const NAME: &str = "Cpus_allowed_list:";
+    const EXPECTED: &str = "expected the affinity mask; the CPUs that are online are taken";
+    let bytes = match fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            warnings.push(file, "missing", EXPECTED);
+            return None;
+        }
+        Err(e) => {
+            warnings.push(file, &e.to_string(), EXPECTED);
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let Some(list) = text.lines().find_map(|line| line.strip_prefix(NAME)) else {
+        warnings.push(file, "no Cpus_allowed_list", EXPECTED);
+        return None;
+    };
+    let mask: Option<PuSet> = list.trim().parse().ok();
+    let mask = mask.filter(|mask| !mask.is_empty());
+    if mask.is_none() {
+        warnings.push(file, &sysfs::quoted(list), EXPECTED);
+    }
+    mask
 }
 
 #[cfg(test)]

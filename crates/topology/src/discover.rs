@@ -10,7 +10,8 @@ use crate::{Allowed, PuSet, Roots, Topology, TopologyError, Warning, sysfs};
 pub struct DiscoverOptions {
     /// Where to look.
     pub roots: Roots,
-    /// The affinity mask to start from; `None` asks for the calling thread's, see [`Allowed::read`].
+    /// The affinity mask to start from. `None` asks for the calling thread's; with any roots but the default ones for
+    /// that of the copy, or else takes all of its CPUs, see [`Allowed::read`].
     pub affinity: Option<PuSet>,
 }
 
@@ -93,8 +94,7 @@ pub fn discover_with(options: &DiscoverOptions) -> Discovery {
         }
         Err(e) => without_sysfs(options, &allowed, &e, &mut warnings),
     };
-    // A copy may be of another machine than the mask.
-    let mismatch = mismatch(&machine.os_set(), &allowed.pus, active && is_here);
+    let mismatch = mismatch(&machine.os_set(), &allowed.pus, active);
     let (mut topology, source) = match mismatch {
         None => (machine.restrict(&allowed.pus), source),
         Some(problem) => {

@@ -77,6 +77,11 @@ pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
     Ok((machine, tree.warnings.into_vec()))
 }
 
+/// The online CPUs below `root` by themselves, if there are any. What is odd about them [`read`] says.
+pub(crate) fn online_below(root: &Path) -> Option<PuSet> {
+    online(&mut Tree::default(), &root.join("cpu")).ok()
+}
+
 /// The CPUs to describe: never none.
 fn online(tree: &mut Tree, folder: &Path) -> Result<PuSet, TopologyError> {
     const EXPECTED: &str = "expected the list of online CPUs; every folder cpu* that is not offline is taken for one";
