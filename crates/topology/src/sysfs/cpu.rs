@@ -21,6 +21,8 @@ pub(super) struct Cpu {
 /// A cache, as one of its CPUs sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
+    /// From 2 up.
+    pub(super) level: u32,
     /// The lowest online CPU that shares it.
     pub(super) key: u32,
     /// All of them.
@@ -76,29 +78,29 @@ fn caches(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> (Opt
     const EXPECTED: &str =
         "expected a cache from level 2 up; others say which, or the core is taken for an L2, the package for an LLC";
     let mut l2 = None;
-    let mut llc: Option<(u32, Cache)> = None;
+    let mut llc: Option<Cache> = None;
     let mut indices: Vec<u32> = numbered(folder, "index").collect();
     indices.sort_unstable();
     for index in indices {
-        let Some((level, cache)) = cache(tree, &folder.join(format!("index{index}")), os_index, online) else {
+        let Some(cache) = cache(tree, &folder.join(format!("index{index}")), os_index, online) else {
             continue;
         };
-        if level == 2 {
+        if cache.level == 2 {
             l2 = Some(cache.clone());
         }
-        if llc.as_ref().is_none_or(|(highest, _)| level > *highest) {
-            llc = Some((level, cache));
+        if llc.as_ref().is_none_or(|highest| cache.level > highest.level) {
+            llc = Some(cache);
         }
     }
     if llc.is_none() {
         let found = if folder.is_dir() { "none found" } else { "missing" };
         tree.warnings.push(folder, found, EXPECTED);
     }
-    (l2, llc.map(|(_, cache)| cache))
+    (l2, llc)
 }
 
-/// One cache with its level; nothing for level 1, for instructions, and where the files do not say enough.
-fn cache(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Option<(u32, Cache)> {
+/// One cache; nothing for level 1, for instructions, and where the files do not say enough.
+fn cache(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Option<Cache> {
     const LEVEL: &str = "expected the level of a cache; the cache is ignored";
     const SHARED: &str = "expected the CPUs of a cache; the cache is ignored";
     const SIZE: &str = "expected a size such as 32768K; taken for unknown";
@@ -110,7 +112,12 @@ fn cache(tree: &mut Tree, folder: &Path, os_index: u32, online: &PuSet) -> Optio
     let cpus = sharers(tree, &folder.join("shared_cpu_list"), os_index, online, SHARED)?;
     let key = cpus.first()?;
     let size_bytes = tree.optional::<Size>(&folder.join("size"), SIZE).map(|size| size.0);
-    Some((level, Cache { key, cpus, size_bytes }))
+    Some(Cache {
+        level,
+        key,
+        cpus,
+        size_bytes,
+    })
 }
 
 /// Bytes, written as `512K`.

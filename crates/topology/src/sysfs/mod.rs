@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `cpu/online` | the CPUs | every folder `cpu/cpu*` whose `online` is not 0 |
 //! | `cpu/cpu*/topology/core_cpus_list`, or `thread_siblings_list` | the core | `physical_package_id` and `core_id`, or a core for each CPU |
-//! | `cpu/cpu*/cache/index*/{level,type,shared_cpu_list}` | L2 and LLC (the highest level from 2 up) | those of the core's other CPUs, or that others share with it; or the core is the L2, and the package, or else the node, the LLC |
+//! | `cpu/cpu*/cache/index*/{level,type,shared_cpu_list}` | L2 and LLC (the highest level from 2 up that it has, or that another CPU shares with it) | those of the core's other CPUs, or that others share with it; or the core is the L2, and the package, or else the node, the LLC |
 //! | `cpu/cpu*/cache/index*/size` | cache sizes | unknown |
 //! | `node/node*/cpulist` | the nodes; those without online CPUs are ignored | one node |
 //! | `node/node*/distance` | node distances | 10 and 20 |
@@ -61,6 +61,7 @@ pub fn read(root: &Path) -> Result<(Topology, Vec<Warning>), TopologyError> {
         .collect();
 
     let cores = cores(&cpus);
+    lend_higher_llcs(&mut cpus);
     lend_caches(&mut cpus, &cores, |cpu| &mut cpu.l2);
     lend_caches(&mut cpus, &cores, |cpu| &mut cpu.llc);
     let mut places = places(&cpus, &cores, &nodes);
@@ -124,6 +125,23 @@ fn cores(cpus: &[Cpu]) -> Vec<u32> {
         cpu.core.or(by_number).unwrap_or(own)
     };
     cpus.iter().map(core).collect()
+}
+
+/// Gives each CPU the highest last-level cache that lists it: its own may be one that could not be read, and what is
+/// left of its caches then is an L2. A cluster without an L3 is listed by nobody's.
+fn lend_higher_llcs(cpus: &mut [Cpu]) {
+    let mut all = BTreeMap::new();
+    for llc in cpus.iter().filter_map(|cpu| cpu.llc.as_ref()) {
+        all.entry((llc.level, llc.key)).or_insert_with(|| llc.clone());
+    }
+    for cpu in cpus {
+        let Some(own) = &mut cpu.llc else { continue };
+        let level = own.level;
+        let mut higher = all.values().rev().take_while(|other| other.level > level);
+        if let Some(other) = higher.find(|other| other.cpus.contains(cpu.os_index)) {
+            *own = other.clone();
+        }
+    }
 }
 
 /// Gives each CPU without such a cache that of another CPU of its core, or else one that others share with it.

@@ -191,6 +191,46 @@ fn a_cpu_without_caches_has_those_of_its_core_or_that_list_it() {
     check(&tree, &format!("l2:2 core:2{SIZES}"), &["cpu/cpu3/cache: missing"]);
 }
 
+/// Whichever CPU it is: its L2 is not taken for its last level.
+#[test]
+fn a_cpu_whose_last_level_cannot_be_read_has_one_that_lists_it() {
+    for (machine, count) in [
+        ("l2:2", 2),
+        ("core:2", 2),
+        ("llc:2 l2:2 pu:2", 8),
+        ("node:2 llc:2 core:2", 8),
+    ] {
+        for cpu in 0..count {
+            let list = format!("cpu/cpu{cpu}/cache/index3/shared_cpu_list");
+            let warning = format!("{list}: missing: expected the CPUs of a cache; the cache is ignored");
+            let tree = written(machine).without(&list);
+            check(&tree, &format!("{machine}{SIZES}"), &[&warning]);
+            let tree = written(machine).without(&format!("cpu/cpu{cpu}/cache/index3"));
+            check(&tree, &format!("{machine}{SIZES}"), &[]);
+        }
+    }
+    // What it has then it lends to its core.
+    let tree = written("llc:2 l2:2 pu:2")
+        .without("cpu/cpu4/cache/index3")
+        .without("cpu/cpu5/cache");
+    check(&tree, &format!("llc:2 l2:2 pu:2{SIZES}"), &["cpu/cpu5/cache: missing"]);
+}
+
+#[test]
+fn a_cluster_that_no_higher_cache_lists_has_its_l2_alone() {
+    for (machine, count) in [("llc:[l2:2 pu:2, core:4]", 4..8), ("llc:[core:4, l2:2 pu:2]", 0..4)] {
+        let tree = count.fold(written(machine), |tree, cpu| {
+            tree.without(&format!("cpu/cpu{cpu}/cache/index3"))
+        });
+        let sizes = if machine.starts_with("llc:[c") {
+            "1048576,33554432"
+        } else {
+            "33554432,1048576"
+        };
+        check(&tree, &format!("{machine} l2-size:1048576 llc-size:{sizes}"), &[]);
+    }
+}
+
 #[test]
 fn cpus_whose_cache_nobody_knows_have_nobodys() {
     let tree = written("llc:2 l2:2")
