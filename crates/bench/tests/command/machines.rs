@@ -13,6 +13,37 @@ fn topology_shows_this_machine_and_its_source() {
     }
 }
 
+/// A copy has CPUs that this process may use nowhere.
+#[test]
+fn topology_shows_all_of_a_copy() {
+    let root = std::env::temp_dir().join(format!("quadrille-copy-{}", std::process::id()));
+    let write = |file: &str, text: &str| {
+        let file = root.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    write("sys/devices/system/cpu/online", "0-1,5000-5003\n");
+    let shown = || output(quadrille(&["topology", "--root"]).arg(&root));
+    let all = shown();
+    write("proc/self/status", "Name:\tcat\nCpus_allowed_list:\t1,5002-8191\n");
+    let some = shown();
+    std::fs::remove_dir_all(&root).unwrap();
+    for ((status, stdout, stderr), machine, allowed, is_warned) in [
+        (all, "l2:6 os:0-1,5000-5003", "0-1,5000-5003", true),
+        (some, "l2:3 os:1,5002-5003", "1,5002-5003", false),
+    ] {
+        assert_eq!((status, stderr.as_str()), (Some(0), ""));
+        for line in [format!("machine: {machine}"), format!("allowed CPUs: {allowed}")] {
+            assert!(
+                stdout.lines().any(|shown| shown == line),
+                "{line} is missing in\n{stdout}"
+            );
+        }
+        let warning = "proc/self/status: missing: expected the affinity mask";
+        assert_eq!(stdout.contains(warning), is_warned, "{stdout}");
+    }
+}
+
 #[test]
 fn topology_draws_a_synthetic_machine() {
     let file = std::env::temp_dir().join(format!("quadrille-topology-{}.svg", std::process::id()));
