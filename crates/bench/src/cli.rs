@@ -243,7 +243,7 @@ fn figure(name: &str) -> Result<&'static Figure, String> {
 /// Flags of `calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Short runs, for a first look: the figures are rough
+    /// Short runs, for a first look: the figures are rough, and there are none of memory beside large caches
     #[arg(long)]
     pub quick: bool,
     /// Also write the line for the simulator to this file

@@ -1,6 +1,7 @@
 //! What the kernel knows of this process: its memory, its descriptors, and how often its threads have blocked.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,38 @@ pub fn resident_bytes() -> Result<u64, String> {
     let path = "/proc/self/status";
     let kibibytes = field(&read(path)?, "VmRSS:").ok_or_else(|| format!("{path} has no VmRSS in kB"))?;
     Ok(kibibytes * 1024)
+}
+
+/// Memory that this process could use, in bytes, without others having to give some back: what the kernel takes for
+/// available (`MemAvailable`), or what the cgroups leave if that is less.
+///
+/// # Errors
+/// One line: there is no /proc, or it does not say.
+pub fn available_bytes() -> Result<u64, String> {
+    let path = "/proc/meminfo";
+    let kibibytes = field(&read(path)?, "MemAvailable:").ok_or_else(|| format!("{path} has no MemAvailable in kB"))?;
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let left = left_by_groups(&groups, Path::new("/sys/fs/cgroup"));
+    Ok(left.map_or(kibibytes * 1024, |left| left.min(kibibytes * 1024)))
+}
+
+/// What the groups, and those above them, leave of their limits on memory; `None` if there is no limit. A container may
+/// be told a path of its host: then only those above it are found, of which one is its own.
+fn left_by_groups(groups: &str, mount: &Path) -> Option<u64> {
+    let number = |file: &Path| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let lefts = groups.lines().filter_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let (mount, limit, usage) = match controllers {
+            "" => (mount.to_owned(), "memory.max", "memory.current"),
+            "memory" => (mount.join("memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+            _ => return None,
+        };
+        let folder = mount.join(group.trim_start_matches('/'));
+        let of_mount = folder.ancestors().take_while(|folder| folder.starts_with(&mount));
+        let left = |folder: &Path| Some(number(&folder.join(limit))?.saturating_sub(number(&folder.join(usage))?));
+        of_mount.filter_map(left).min()
+    });
+    lefts.min()
 }
 
 /// How many descriptors this process has open.
@@ -132,6 +165,28 @@ mod tests {
         assert_eq!(field(STATUS, "Name:"), None);
         assert_eq!(word(STATUS, "State:"), Some("S"));
         assert!(resident_bytes().unwrap() > 0);
+    }
+
+    #[test]
+    fn the_group_that_leaves_least_memory_counts() {
+        let mount = std::env::temp_dir().join(format!("quadrille-memory-{}", std::process::id()));
+        let write = |file: &str, text: &str| {
+            let file = mount.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        write("a/memory.max", "5000\n");
+        write("a/memory.current", "4000\n");
+        write("a/b/memory.max", "max\n");
+        write("a/b/memory.current", "700\n");
+        write("memory/memory.limit_in_bytes", "300\n");
+        write("memory/memory.usage_in_bytes", "400\n");
+        let of_both = left_by_groups("4:memory:/docker/c\n0::/a/b\n", &mount);
+        let left = ["0::/a/b", "0::/a", "0::/", "3:cpu:/a", "", "x"].map(|groups| left_by_groups(groups, &mount));
+        fs::remove_dir_all(&mount).unwrap();
+        assert_eq!(of_both, Some(0));
+        assert_eq!(left, [Some(1000), Some(1000), None, None, None, None]);
+        assert!(available_bytes().is_ok_and(|bytes| bytes > 0) || cfg!(not(target_os = "linux")));
     }
 
     #[test]

@@ -71,8 +71,11 @@ pub struct Effort {
     pub batches: u32,
     /// Operations in a batch of short ones; long ones (wake-ups, switches) take a hundredth.
     pub operations: u32,
-    /// Bytes of the largest working set.
+    /// Bytes of the largest working set of a thread, where the last-level cache does not call for more.
     pub bytes_max: usize,
+    /// Bytes of the largest working set of all threads together, where it takes more to get past a last-level cache. A
+    /// quarter of the memory that is available is a limit, too.
+    pub bytes_max_past_llc: usize,
 }
 
 impl Effort {
@@ -81,12 +84,15 @@ impl Effort {
         batches: 25,
         operations: 100_000,
         bytes_max: 256 << 20,
+        bytes_max_past_llc: usize::MAX,
     };
-    /// For a first look, and for tests: whether it works, not what comes out.
+    /// For a first look, and for tests: whether it works, not what comes out. Where the caches are larger than half of
+    /// these bytes nothing is said about memory.
     pub const QUICK: Self = Self {
         batches: 3,
         operations: 2_000,
         bytes_max: 4 << 20,
+        bytes_max_past_llc: 4 << 20,
     };
 
     fn long_operations(self) -> u32 {
