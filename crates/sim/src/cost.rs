@@ -23,7 +23,9 @@ macro_rules! costs {
     ($($(#[$doc:meta])* $field:ident = $default:literal;)+) => {
         /// Every cost, in ns unless said otherwise.
         ///
-        /// Written and read as `name=value,…`, which changes some of the defaults; values go up to 10,000,000:
+        /// Written and read as `name=value,…`, which changes some of the defaults. Values go up to 10,000,000. `poll`,
+        /// lines on their way from any distance, bandwidths and `cold_overlap` are at least 1, `smt_slowdown` at least
+        /// 1024: with less, simulated time may stand still, and a simulation never ends.
         ///
         /// ```
         /// use quadrille_sim::Cost;
@@ -161,6 +163,22 @@ costs! {
 /// there are, is a day: of those a hundred thousand can be added up.
 const COST_MAX: u64 = 10_000_000;
 
+/// What a text must say at least.
+///
+/// Time goes on if it takes some to begin a task and to touch a line. The shipped model pays `poll` whenever a task
+/// begins. The kernel model takes a lock then, whose line comes from some distance. What a task does without end (a
+/// message, a wake-up, a look at memory) and what a worker without one does (a search, an announcement) touch lines or
+/// kibibytes. Siblings that made each other faster could make up for all of it.
+fn least(name: &str) -> u64 {
+    match name {
+        "poll" | "line_same" | "line_core" | "line_l2" | "line_llc" | "line_node" | "line_remote" => 1,
+        // These are divided by.
+        "node_bandwidth" | "thread_bandwidth" | "cache_bandwidth" | "cold_overlap" => 1,
+        "smt_slowdown" => 1024,
+        _ => 0,
+    }
+}
+
 impl Cost {
     /// Moving one modified cache line over a distance.
     #[inline]
@@ -206,6 +224,9 @@ impl FromStr for Cost {
                 .map_err(|_| CostError(format!("{name}={value}: expected a whole number of nanoseconds")))?;
             if value > COST_MAX {
                 return Err(CostError(format!("{name}={value}: expected at most {COST_MAX}")));
+            }
+            if value < least(name) {
+                return Err(CostError(format!("{name}={value}: expected at least {}", least(name))));
             }
             if !cost.set(name, value) {
                 let names: Vec<_> = cost.iter().map(|(name, _)| name).collect();
@@ -263,10 +284,50 @@ mod tests {
 
     #[test]
     fn the_greatest_costs_can_be_reckoned_with() {
-        let cost: Cost = "line_remote=10000000,cold_lines=10000000,cold_overlap=0"
+        let cost: Cost = "line_remote=10000000,cold_lines=10000000,cold_overlap=1"
             .parse()
             .unwrap();
         assert_eq!(cost.refill(Distance::Remote), Nanos(COST_MAX * COST_MAX));
+    }
+
+    /// Every cost at its least, and bandwidths at their most.
+    fn cheapest() -> Cost {
+        let costs = Cost::default();
+        let texts = costs.iter().map(|(name, _)| {
+            let is_rate = name.ends_with("_bandwidth");
+            format!("{name}={}", if is_rate { COST_MAX } else { least(name) })
+        });
+        texts.collect::<Vec<_>>().join(",").parse().unwrap()
+    }
+
+    #[test]
+    fn time_goes_on_where_everything_costs_as_little_as_it_may() {
+        use crate::{Config, Machine, Model, Simulation, parse_workload};
+
+        for model in [
+            "shipped",
+            "shipped-scan",
+            "kernel",
+            "kernel-fits-previous",
+            "kernel-prop",
+        ] {
+            for workload in [
+                "hackbench:g=1,f=1",
+                "hackbench:g=2,f=3,via=pipe",
+                "schbench:t=3,sleep=0,compute=0,footprint=0",
+                "old-schbench:m=2,t=2,spin=0,sleep=0",
+                "rpc:pairs=2,think=0,work=0",
+                "stream:t=2",
+                "sharing:t=3",
+            ] {
+                for machine in ["core:1", "core:2", "node:2 llc:2 l2:2 core:1 pu:2"] {
+                    let (model, machine): (Model, Machine) = (model.parse().unwrap(), machine.parse().unwrap());
+                    let workload = parse_workload(workload).unwrap();
+                    let simulation = Simulation::new(machine, cheapest(), Config::default(), model, workload, 1);
+                    assert_eq!(simulation.unwrap().run(Nanos::from_micros(5)).stalled, 0);
+                }
+            }
+        }
     }
 
     #[test]
@@ -276,6 +337,13 @@ mod tests {
             ("poll=-1", "whole number"),
             ("pol=1", "line_same, "),
             ("poll=10000001", "poll=10000001: expected at most 10000000"),
+            ("poll=0", "poll=0: expected at least 1"),
+            ("line_same=0", "line_same=0: expected at least 1"),
+            ("line_remote=0", "line_remote=0: expected at least 1"),
+            ("smt_slowdown=0", "smt_slowdown=0: expected at least 1024"),
+            ("smt_slowdown=1023", "smt_slowdown=1023: expected at least 1024"),
+            ("node_bandwidth=0", "node_bandwidth=0: expected at least 1"),
+            ("cold_overlap=0", "cold_overlap=0: expected at least 1"),
             (
                 "cold_lines=18446744073709551615",
                 "cold_lines=18446744073709551615: expected at most 10000000",
