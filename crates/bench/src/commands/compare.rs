@@ -10,7 +10,7 @@ use quadrille_topology::discover;
 use super::Error;
 use super::contenders::{contenders, settle};
 use super::order::order;
-use super::out_file::{OutFile, open_both};
+use super::out_file::{OutFile, open_both, write_around};
 use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
@@ -69,6 +69,31 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workers = args.workers.unwrap_or_else(default_workers);
     let time_limit = Duration::from_secs(args.time_limit as u64);
     let launcher = Launcher::new(std::env::current_exe()?, Some(time_limit));
+    let mut blocks = blocks(args, workers)?;
+    let files = Files::open(args)?;
+    writeln!(out, "{}", conditions(workers))?;
+    let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
+    let bar = progress_bar(runs as u64);
+    let environment = Environment::of_this_run(workers);
+    if !environment.variables.is_empty() {
+        writeln!(out, "environment: {}", environment.variables.join(", "))?;
+    }
+    let mut results = Results::new(environment, files);
+    for block in &mut blocks {
+        repeat(&mut block.rows, block.reps, &launcher, &bar);
+        bar.suspend(|| results.add(block, out))?;
+    }
+    bar.finish_and_clear();
+    results.finish(out)?;
+    if blocks.iter().flat_map(|block| &block.rows).any(Row::has_failed) {
+        Err(Error::Failed)
+    } else {
+        Ok(())
+    }
+}
+
+/// What is to be run, all of which can be.
+fn blocks(args: &CompareArgs, workers: usize) -> Result<Vec<Block>, Error> {
     let names = if args.workloads.is_empty() {
         &WorkloadName::DEFAULT[..]
     } else {
@@ -79,57 +104,71 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
         .flat_map(|name| name.workloads().into_iter().map(|workload| (workload, name.body())))
         .map(|(workload, body)| Block::new(workload, body, args, workers))
         .collect();
-
     settle(
         blocks
             .iter_mut()
             .flat_map(|block| &mut block.rows)
             .map(|row| &mut row.spec),
     )?;
-    let specs = blocks.iter().flat_map(|block| &block.rows).map(|row| &row.spec);
-    for spec in specs {
+    for spec in blocks.iter().flat_map(|block| &block.rows).map(|row| &row.spec) {
         let name = spec.workload.name(spec.body);
         spec.check()
             .map_err(|message| Error::Usage(format!("{name}: {message}")))?;
     }
-    let mut files = Files::open(args)?;
-    writeln!(out, "{}", conditions(workers))?;
-    let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
-    let bar = progress_bar(runs as u64);
-    let environment = Environment::of_this_run(workers);
-    if !environment.variables.is_empty() {
-        writeln!(out, "environment: {}", environment.variables.join(", "))?;
+    Ok(blocks)
+}
+
+/// What has been found so far, and where it goes.
+struct Results {
+    report: Report,
+    files: Files,
+    /// How many of the sections have been printed.
+    printed: usize,
+}
+
+impl Results {
+    fn new(environment: Environment, files: Files) -> Self {
+        let report = Report {
+            environment,
+            complete: false,
+            sections: Vec::new(),
+        };
+        Self {
+            report,
+            files,
+            printed: 0,
+        }
     }
-    let mut report = Report {
-        environment,
-        complete: false,
-        sections: Vec::new(),
-    };
-    let mut printed = 0;
-    for block in &mut blocks {
-        repeat(&mut block.rows, block.reps, &launcher, &bar);
+
+    /// Writes and prints a block that has been run. Files are rewritten each time, so that a comparison that is
+    /// interrupted, or whose output nobody reads any more, leaves what it has.
+    fn add(&mut self, block: &Block, out: &mut dyn Write) -> Result<(), Error> {
         for &metric in block.workload.metrics() {
             let section = Section::new(&block.workload, block.body, &block.rows, metric);
-            // A load curve is printed when it is complete.
-            if section.load_percent.is_none() {
-                bar.suspend(|| {
-                    print(out, &report.sections[printed..]).and_then(|()| print(out, slice::from_ref(&section)))
-                })?;
-                printed = report.sections.len() + 1;
-            }
-            report.sections.push(section);
+            self.report.sections.push(section);
         }
-        // Rewritten after each block, so that an interrupted comparison leaves what it has.
-        files.write(&report)?;
+        let texts = self.files.texts(&self.report)?;
+        write_around(texts, || {
+            let sections = &self.report.sections;
+            // A load curve is printed when it is complete.
+            while let Some(before) = sections[self.printed..]
+                .iter()
+                .position(|section| section.load_percent.is_none())
+            {
+                let alone = self.printed + before;
+                print(out, &sections[self.printed..alone])?;
+                print(out, slice::from_ref(&sections[alone]))?;
+                self.printed = alone + 1;
+            }
+            Ok(())
+        })
     }
-    bar.finish_and_clear();
-    print(out, &report.sections[printed..])?;
-    report.complete = true;
-    files.write(&report)?;
-    if blocks.iter().flat_map(|block| &block.rows).any(Row::has_failed) {
-        Err(Error::Failed)
-    } else {
-        Ok(())
+
+    /// Every run has been made.
+    fn finish(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        self.report.complete = true;
+        let texts = self.files.texts(&self.report)?;
+        write_around(texts, || Ok(print(out, &self.report.sections[self.printed..])?))
     }
 }
 
@@ -196,16 +235,69 @@ impl Files {
         Ok(Self { json, html })
     }
 
-    /// Into a pipe or a device goes the complete report alone.
-    fn write(&mut self, report: &Report) -> Result<(), Error> {
+    /// What is to be written now. Into a pipe or a device goes the complete report alone.
+    fn texts(&mut self, report: &Report) -> Result<Vec<(&mut OutFile, String)>, Error> {
         let is_wanted = |file: &&mut OutFile| report.complete || file.is_rewritable();
+        let mut texts = Vec::new();
         if let Some(file) = self.json.as_mut().filter(is_wanted) {
             let json = serde_json::to_string_pretty(report).map_err(io::Error::from)?;
-            file.write(&format!("{json}\n"))?;
+            texts.push((file, format!("{json}\n")));
         }
         if let Some(file) = self.html.as_mut().filter(is_wanted) {
-            file.write(&page::render(report))?;
+            texts.push((file, page::render(report)));
         }
-        Ok(())
+        Ok(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    /// A reader that has gone after the first line, as `head -1`.
+    struct FirstLine(Vec<u8>);
+
+    impl Write for FirstLine {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.0.contains(&b'\n') {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            self.0.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_measured_is_written_although_nobody_reads_what_is_printed() {
+        let file = std::env::temp_dir().join(format!("quadrille-unread-{}.json", std::process::id()));
+        let page = file.with_extension("html");
+        let (json, html) = (file.to_str().unwrap(), page.to_str().unwrap());
+        let args = ["quadrille", "compare", "spawn_join", "--json", json, "--html", html];
+        let Command::Compare(args) = Cli::try_parse_from(args).unwrap().command else {
+            panic!("{args:?}");
+        };
+        let blocks = blocks(&args, 1).unwrap();
+        let mut results = Results::new(Environment::of_this_run(1), Files::open(&args).unwrap());
+        let mut out = FirstLine(b"conditions\n".to_vec());
+        let printed = results.add(&blocks[0], &mut out);
+        let written = [&file, &page].map(|file| std::fs::read_to_string(file).unwrap());
+        for file in [file, page] {
+            std::fs::remove_file(file).unwrap();
+        }
+        assert!(
+            matches!(&printed, Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe),
+            "{printed:?}"
+        );
+        let report: serde_json::Value = serde_json::from_str(&written[0]).unwrap();
+        assert_eq!(report["sections"].as_array().map(Vec::len), Some(1), "{report}");
+        assert_eq!(report["complete"], false);
+        assert!(written[1].contains("spawn_join: batches of"), "{}", written[1]);
     }
 }

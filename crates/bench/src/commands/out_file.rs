@@ -15,6 +15,8 @@ pub(super) struct OutFile {
     path: PathBuf,
     file: File,
     metadata: Metadata,
+    /// Whether it was not there before.
+    is_new: bool,
 }
 
 impl OutFile {
@@ -37,16 +39,31 @@ impl OutFile {
     }
 
     fn open_any(path: &Path) -> Result<Self, Error> {
-        let opened = File::options().write(true).create(true).truncate(false).open(path);
-        opened
-            .and_then(|file| {
-                Ok(Self {
-                    path: path.to_owned(),
-                    metadata: file.metadata()?,
-                    file,
-                })
-            })
-            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
+        Self::try_open(path).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))
+    }
+
+    fn try_open(path: &Path) -> io::Result<Self> {
+        let (file, is_new) = match File::options().write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Made all the same where a link leads to nothing.
+                let opened = File::options().write(true).create(true).truncate(false).open(path);
+                (opened?, false)
+            }
+            opened => (opened?, true),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            metadata: file.metadata()?,
+            file,
+            is_new,
+        })
+    }
+
+    /// Gives it up before anything was written: an empty file would be left of a command that has done nothing.
+    fn give_up(self) {
+        if self.is_new {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 
     /// Whether it can be written again and again: what went into a pipe or a device stays there.
@@ -84,20 +101,51 @@ impl OutFile {
     }
 }
 
-/// Opens the files of two flags, each where its flag was given.
+/// Opens the files of two flags, each where its flag was given. If one cannot be, the other is as it was.
 ///
 /// # Errors
 /// [`Error::Usage`] if one cannot be written, or if both are the same.
 pub(super) fn open_both(flags: [&str; 2], paths: [Option<&Path>; 2]) -> Result<[Option<OutFile>; 2], Error> {
-    let [one, other] = paths.map(|path| path.map(OutFile::open).transpose());
-    let files = [one?, other?];
-    if let [Some(one), Some(other)] = &files
-        && one.is(other)
-    {
-        let [one, other] = flags;
-        return Err(Error::Usage(format!(
-            "{one} and {other} name the same file, expected two"
-        )));
+    let [first, second] = paths.map(|path| path.map(OutFile::open));
+    let refused = match [&first, &second] {
+        [Some(Ok(one)), Some(Ok(other))] if one.is(other) => {
+            let [one, other] = flags;
+            Some(Error::Usage(format!(
+                "{one} and {other} name the same file, expected two"
+            )))
+        }
+        _ => None,
+    };
+    match (first.transpose(), second.transpose(), refused) {
+        (Ok(first), Ok(second), None) => Ok([first, second]),
+        (first, second, refused) => {
+            let mut errors: Vec<Error> = refused.into_iter().collect();
+            for opened in [first, second] {
+                match opened {
+                    Ok(file) => file.into_iter().for_each(OutFile::give_up),
+                    Err(error) => errors.push(error),
+                }
+            }
+            Err(errors.swap_remove(0))
+        }
     }
-    Ok(files)
+}
+
+/// Writes files around what `print` writes to stdout: those that can be written again before it, since nobody may read
+/// stdout any more; pipes and devices after it, so that what goes to the same place comes behind it. Each is written
+/// even if another cannot be.
+///
+/// # Errors
+/// The first of those of [`OutFile::write`] and `print`.
+pub(super) fn write_around<'a>(
+    texts: impl IntoIterator<Item = (&'a mut OutFile, String)>,
+    print: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let write_all = |texts: Vec<(&mut OutFile, String)>| {
+        let written = texts.into_iter().map(|(file, text)| file.write(&text));
+        written.fold(Ok(()), Result::and)
+    };
+    let (files, others) = texts.into_iter().partition(|(file, _)| file.is_rewritable());
+    let written = write_all(files);
+    written.and(print()).and(write_all(others))
 }

@@ -6,7 +6,7 @@ use quadrille_sim::{Histogram, Nanos, Report, Simulation, parse_workload};
 use serde_json::{Value, json};
 
 use super::Error;
-use super::out_file::open_both;
+use super::out_file::{open_both, write_around};
 use crate::cli::SimArgs;
 use crate::table::thousands;
 
@@ -28,17 +28,14 @@ pub fn run(args: &SimArgs, out: &mut dyn Write) -> Result<(), Error> {
     } else {
         simulation
     };
-    let [json, trace] = open_both(["--json", "--trace"], [args.json.as_deref(), args.trace.as_deref()])?;
+    let [mut json, mut trace] = open_both(["--json", "--trace"], [args.json.as_deref(), args.trace.as_deref()])?;
     let report = simulation.run(args.limit);
-    print(out, &report)?;
-    // What goes to the same place comes behind it.
-    out.flush()?;
-    if let Some(mut file) = json {
-        file.write(&format!("{:#}\n", to_json(&report)))?;
-    }
-    if let (Some(mut file), Some(trace)) = (trace, &report.trace) {
-        file.write(trace)?;
-    }
+    let json = json.iter_mut().map(|file| (file, format!("{:#}\n", to_json(&report))));
+    let trace = trace.iter_mut().zip(report.trace.clone());
+    write_around(json.chain(trace), || {
+        print(out, &report)?;
+        Ok(out.flush()?)
+    })?;
     if report.stalled > 0 { Err(Error::Failed) } else { Ok(()) }
 }
 
