@@ -26,9 +26,11 @@ const OTHER_FDS: u64 = 64;
 /// Runs servers and load, prints what was done and what is left, and a sentence for each thing that failed.
 ///
 /// # Errors
-/// [`Error::Failed`] if anything failed; [`Error::Usage`] if there cannot be so many connections.
+/// [`Error::Failed`] if anything failed; [`Error::Usage`] if there cannot be so many connections or workers.
 pub fn run(args: &FaultsArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workers = args.workers.unwrap_or_else(default_workers);
+    let contender = Contender::new(RuntimeName::Quadrille);
+    contender.check_workers(workers).map_err(Error::Usage)?;
     allow_files(args.connections as u64 * FDS_EACH + OTHER_FDS).map_err(Error::Usage)?;
     writeln!(out, "{}", conditions(workers))?;
     writeln!(

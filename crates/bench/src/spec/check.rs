@@ -44,6 +44,7 @@ impl Spec {
     /// One line: what the parameter is, and what was expected.
     pub fn check(&self) -> Checked {
         counts(&[("workers", self.workers)])?;
+        self.runtime.check_workers(self.workers)?;
         match self.workload {
             Workload::Load {
                 percent,
@@ -402,6 +403,14 @@ mod tests {
         let json = r#"{"workload":{"name":"numa","turns":1},"runtime":"tokio","channel":"none","workers":0}"#;
         let spec: Spec = serde_json::from_str(json).unwrap();
         assert_eq!(spec.check(), Err("workers is 0, expected at least 1".to_owned()));
+    }
+
+    #[test]
+    fn a_run_has_no_more_workers_than_quadrille_takes() {
+        let json = r#"{"workload":{"name":"numa","turns":1},"runtime":"quadrille","channel":"none","workers":4097}"#;
+        let spec: Spec = serde_json::from_str(json).unwrap();
+        let expected = "workers is 4097, expected 1 to 4096 for `quadrille`";
+        assert_eq!(spec.check(), Err(expected.to_owned()));
     }
 
     #[test]

@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Family, Policy, RuntimeName};
 
+/// The most workers of quadrille: it takes no more.
+const WORKERS_MAX: usize = 4096;
+
 /// A runtime and its policies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -59,11 +62,25 @@ impl Contender {
         }
     }
 
-    /// Whether its policies can be used by so many workers on that machine: a list of groups has each worker once.
+    /// Whether it can have so many workers.
+    ///
+    /// # Errors
+    /// One line: the number, and what was expected.
+    pub fn check_workers(&self, workers: usize) -> Result<(), String> {
+        if self.name.family() == Family::Quadrille && !(1..=WORKERS_MAX).contains(&workers) {
+            return Err(format!(
+                "workers is {workers}, expected 1 to {WORKERS_MAX} for `{self}`"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether it can have so many workers, and they its policies on that machine: a list of groups has each once.
     ///
     /// # Errors
     /// One line: which cannot, and why.
     pub fn check(&self, machine: &Topology, workers: usize) -> Result<(), String> {
+        self.check_workers(workers)?;
         let (Some(config), Ok(count)) = (self.config(), u16::try_from(workers)) else {
             return Ok(());
         };
@@ -299,6 +316,20 @@ mod tests {
             assert!(error.contains(expected), "{text}: {error}");
             assert!(!error.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn more_workers_than_quadrille_takes_are_refused_with_their_number() {
+        let machine: Topology = "core:4".parse().unwrap();
+        let check = |name: &str, workers| name.parse::<Contender>().unwrap().check(&machine, workers);
+        assert_eq!(check("quadrille", 4096), Ok(()));
+        for name in ["quadrille", "quadrille:lazy=off", "quadrille-baseline"] {
+            for workers in [4097, 70_000, usize::MAX] {
+                let expected = format!("workers is {workers}, expected 1 to 4096 for `{name}`");
+                assert_eq!(check(name, workers), Err(expected));
+            }
+        }
+        assert_eq!(check("threads", 4097), Ok(()));
     }
 
     #[test]

@@ -75,6 +75,7 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["sim", "--workload", "hackbunch"], "expected hackbench");
     check_usage_error(&["sim", "--workload", "hackbench:g=0"], "from 1 on");
     check_usage_error(&["sim", "--policy", "group=65"], "group");
+    check_usage_error(&["sim", "--cost", "poll=0,line_same=0"], "poll=0: expected at least 1");
     check_usage_error(&["sim", "--for", "0s"], "--for");
     check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
     check_usage_error(&["run-one", "{}"], "bad run description");
@@ -84,6 +85,15 @@ fn wrong_usage_ends_with_status_2() {
         &["compare", "load", "--runtimes", "threads", "--workers", "300000"],
         "load: 10 % of what 300000 workers can do",
     );
+    for args in [
+        &["faults", "--workers", "4097"][..],
+        &["compare", "yield", "--runtimes", "quadrille", "--workers", "4097"],
+        &["hackbench", "--runtime", "tokio,quadrille", "--workers", "4097"],
+    ] {
+        check_usage_error(args, args[args.len() - 1]);
+        let (_, stdout, stderr) = output(&mut quadrille(args));
+        assert_eq!((stdout.as_str(), stderr.lines().count()), ("", 1), "{args:?}: {stderr}");
+    }
     check_usage_error(&["sim", "report", "Z"], "expected one of A A' B");
     check_usage_error(&["sim", "report", "--cost", "pol=1"], "cost `pol`");
     check_usage_error(
