@@ -14,7 +14,7 @@ use crate::faults::{Order, PATIENCE};
 use crate::outcome::Stop;
 use crate::peer::Peer;
 use crate::process::{allow_files, wait_for_rest};
-use crate::spec::{Contender, RuntimeName};
+use crate::spec::{CONNECTIONS_MAX, Contender, RuntimeName};
 use crate::table::{Table, thousands};
 
 /// Descriptors a connection: its own, and those before it that the server has yet to close.
@@ -23,14 +23,17 @@ const FDS_EACH: u64 = 4;
 /// Descriptors besides.
 const OTHER_FDS: u64 = 64;
 
+/// The longest time: a year.
+const SECONDS_MAX: usize = 365 * 24 * 60 * 60;
+
 /// Runs servers and load, prints what was done and what is left, and a sentence for each thing that failed.
 ///
 /// # Errors
-/// [`Error::Failed`] if anything failed; [`Error::Usage`] if there cannot be so many connections or workers.
+/// [`Error::Failed`] if anything failed; [`Error::Usage`] if there cannot be so many connections or workers, or for so
+/// long.
 pub fn run(args: &FaultsArgs, out: &mut dyn Write) -> Result<(), Error> {
     let workers = args.workers.unwrap_or_else(default_workers);
-    let contender = Contender::new(RuntimeName::Quadrille);
-    contender.check_workers(workers).map_err(Error::Usage)?;
+    check(args, workers).map_err(Error::Usage)?;
     allow_files(args.connections as u64 * FDS_EACH + OTHER_FDS).map_err(Error::Usage)?;
     writeln!(out, "{}", conditions(workers))?;
     writeln!(
@@ -61,6 +64,19 @@ pub fn run(args: &FaultsArgs, out: &mut dyn Write) -> Result<(), Error> {
     } else {
         Err(Error::Failed)
     }
+}
+
+/// Checks what is reckoned with before anything is started.
+fn check(args: &FaultsArgs, workers: usize) -> Result<(), String> {
+    for (flag, value, max) in [
+        ("--seconds", args.seconds, SECONDS_MAX),
+        ("--connections", args.connections, CONNECTIONS_MAX),
+    ] {
+        if value > max {
+            return Err(format!("{flag} {value}: expected at most {max}"));
+        }
+    }
+    Contender::new(RuntimeName::Quadrille).check_workers(workers)
 }
 
 /// Puts servers under the load, in two parts, and looks before, between and after.

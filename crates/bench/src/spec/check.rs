@@ -8,8 +8,14 @@ use crate::sizes::CHANNEL_SIZES;
 use crate::workloads::broadcast::BATCH_MAX;
 use crate::workloads::load::gap;
 
-/// The most tasks of hackbench.
+/// The most tasks at a time, of hackbench, of others that make them all at once, and of a batch.
 const TASKS_MAX: usize = 1 << 20;
+
+/// The most tasks one after another whose results, their numbers, are added up in 64 bits.
+const RESULTS_MAX: usize = 1 << 32;
+
+/// The most connections at a time: as many files as Linux lets a process open unless told otherwise (fs.nr_open).
+pub(crate) const CONNECTIONS_MAX: usize = 1 << 20;
 
 /// The most memory that the channels of hackbench may need, in bytes.
 const CHANNEL_BYTES_MAX: usize = 8 << 30;
@@ -61,9 +67,10 @@ impl Workload {
         match self {
             Self::Hackbench(params) => params.check(),
             Self::SpawnJoin { tasks, batch } | Self::SpawnRemote { tasks, batch } => {
-                counts(&[("tasks", tasks), ("batch", batch)])
+                within("tasks", tasks, RESULTS_MAX)?;
+                within("batch", batch, TASKS_MAX)
             }
-            Self::BlockOn { tasks } => counts(&[("tasks", tasks)]),
+            Self::BlockOn { tasks } => within("tasks", tasks, RESULTS_MAX),
             Self::Blocking { tasks, jobs } => product(&[("tasks", tasks), ("jobs", jobs)]),
             Self::Broadcast {
                 receivers,
@@ -77,7 +84,10 @@ impl Workload {
             Self::Yield { tasks, yields, rounds } => {
                 product(&[("tasks", tasks), ("yields", yields), ("rounds", rounds)])
             }
-            Self::PingPong { pairs, round_trips } => product(&[("pairs", pairs), ("round_trips", round_trips)]),
+            Self::PingPong { pairs, round_trips } => {
+                product(&[("pairs", pairs), ("round_trips", round_trips)])?;
+                check_pairs(pairs, 0)
+            }
             Self::Skynet { leaves } => {
                 let is_tree = (0..=9).any(|power| leaves == 10_usize.pow(power));
                 expect(is_tree, "leaves", leaves, "a power of ten up to 1000000000")
@@ -130,15 +140,16 @@ impl Workload {
             Self::Mixed {
                 pairs,
                 round_trips,
+                heavy,
                 piece_us,
-                ..
             } => {
                 micros(&[("piece_us", piece_us)])?;
-                product(&[("pairs", pairs), ("round_trips", round_trips)])
+                product(&[("pairs", pairs), ("round_trips", round_trips)])?;
+                check_pairs(pairs, heavy)
             }
             Self::Serve(params) => params.check(),
             Self::Idle { connections, millis } => {
-                counts(&[("connections", connections)])?;
+                within("connections", connections, CONNECTIONS_MAX)?;
                 check_millis(millis)
             }
             _ => Ok(()),
@@ -219,7 +230,7 @@ impl SchbenchRequests {
 
 impl Serve {
     fn check(&self) -> Checked {
-        counts(&[("connections", self.connections)])?;
+        within("connections", self.connections, CONNECTIONS_MAX)?;
         if matches!(self.service, Service::TcpEcho | Service::UdpEcho) {
             let expected = format!("1 to {ECHO_BYTES_MAX}");
             expect((1..=ECHO_BYTES_MAX).contains(&self.size), "size", self.size, &expected)?;
@@ -253,6 +264,21 @@ fn check_load(workers: usize, percent: u32, work_us: u64, millis: u64) -> Checke
     Ok(())
 }
 
+/// Two tasks a pair, and those beside them.
+fn check_pairs(pairs: usize, heavy: usize) -> Checked {
+    let tasks = pairs.checked_mul(2).and_then(|tasks| tasks.checked_add(heavy));
+    if tasks.is_some_and(|tasks| tasks <= TASKS_MAX) {
+        return Ok(());
+    }
+    let beside = match heavy {
+        0 => String::new(),
+        heavy => format!(" and {heavy} heavy ones"),
+    };
+    Err(format!(
+        "{pairs} pairs of tasks{beside} are more than {TASKS_MAX} tasks"
+    ))
+}
+
 fn check_millis(millis: u64) -> Checked {
     let max = MICROS_MAX / 1000;
     expect((1..=max).contains(&millis), "millis", millis, &format!("1 to {max}"))
@@ -266,6 +292,12 @@ fn counts(values: Named<'_, usize>) -> Checked {
     values
         .iter()
         .try_for_each(|&(name, value)| expect(value > 0, name, value, "at least 1"))
+}
+
+/// A number that may not be 0.
+fn within(name: &str, value: usize, max: usize) -> Checked {
+    expect(value > 0, name, value, "at least 1")?;
+    expect(value <= max, name, value, &format!("at most {max}"))
 }
 
 /// Numbers that may not be 0, and of which the product is the number of operations.
@@ -375,6 +407,42 @@ mod tests {
             (
                 r#"{"name":"hackbench","groups":1,"fds":1,"loops":1,"size":4,"capacity":0,"transport":"channel"}"#,
                 "capacity is 0",
+            ),
+        ] {
+            check(workload, expected);
+        }
+    }
+
+    #[test]
+    fn what_would_wrap_or_cannot_be_held_is_refused() {
+        for (workload, expected) in [
+            (
+                r#"{"name":"spawn_join","tasks":1,"batch":18446744073709551615}"#,
+                "batch is 18446744073709551615, expected at most 1048576",
+            ),
+            (
+                r#"{"name":"spawn_remote","tasks":18446744073709551615,"batch":1}"#,
+                "tasks is 18446744073709551615, expected at most 4294967296",
+            ),
+            (
+                r#"{"name":"block_on","tasks":4294967297}"#,
+                "tasks is 4294967297, expected at most 4294967296",
+            ),
+            (
+                r#"{"name":"ping_pong","pairs":524289,"round_trips":1}"#,
+                "524289 pairs of tasks are more than 1048576 tasks",
+            ),
+            (
+                r#"{"name":"mixed","pairs":16,"round_trips":1,"heavy":18446744073709551600,"piece_us":1}"#,
+                "16 pairs of tasks and 18446744073709551600 heavy ones are more than 1048576 tasks",
+            ),
+            (
+                r#"{"name":"idle","connections":18446744073709551615,"millis":1}"#,
+                "connections is 18446744073709551615, expected at most 1048576",
+            ),
+            (
+                r#"{"name":"serve","service":"http","connections":1048577,"size":0,"rate":0,"spinner":false,"millis":1}"#,
+                "connections is 1048577, expected at most 1048576",
             ),
         ] {
             check(workload, expected);

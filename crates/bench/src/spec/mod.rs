@@ -16,6 +16,7 @@ mod workload;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use check::CONNECTIONS_MAX;
 pub use contender::{Contender, Contenders};
 pub use metric::Metric;
 pub use policy::Policy;

@@ -86,7 +86,9 @@ fn wrong_usage_ends_with_status_2() {
         "load: 10 % of what 300000 workers can do",
     );
     for args in [
-        &["faults", "--workers", "4097"][..],
+        &["faults", "--connections", "4611686018427387904"][..],
+        &["faults", "--seconds", "18446744073709551615"],
+        &["faults", "--workers", "4097"],
         &["compare", "yield", "--runtimes", "quadrille", "--workers", "4097"],
         &["hackbench", "--runtime", "tokio,quadrille", "--workers", "4097"],
     ] {
