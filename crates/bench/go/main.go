@@ -166,7 +166,7 @@ func run(p params, progress bool) (measured, error) {
 	return measured{}, fmt.Errorf("no workload %q", p.Name)
 }
 
-// shortened is the warm-up: an eighth of the work, at least one of each.
+// shortened is the warm-up: about an eighth of the work, of skynet a tenth, at least one of each.
 func shortened(p params) params {
 	part := func(count int) int { return max(count/8, 1) }
 	p.Loops = part(p.Loops)

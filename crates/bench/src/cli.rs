@@ -128,7 +128,7 @@ pub struct CompareArgs {
     /// Worker threads [default: hardware threads this process may use]
     #[arg(long, value_parser = positive)]
     pub workers: Option<usize>,
-    /// A sixth of the work, or less, for a first look
+    /// About a sixth of the work, or less, for a first look; the spins of `fairness` stay as long as they are
     #[arg(long)]
     pub quick: bool,
     /// Seconds after which a run counts as hanging

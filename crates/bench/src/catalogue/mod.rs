@@ -123,7 +123,8 @@ fn quick_divisor(workload: &Workload) -> usize {
     }
 }
 
-/// The rows of one workload, in the order of `runtimes`; `quick` runs a sixth of the work, or less.
+/// The rows of one workload, in the order of `runtimes`; `quick` runs about a sixth of the work, or less, but the whole
+/// of a spin, and at least one of each operation.
 #[must_use]
 pub fn rows(workload: Workload, body: Body, runtimes: &[Contender], workers: usize, quick: bool) -> Vec<Spec> {
     let mut rows = Vec::new();

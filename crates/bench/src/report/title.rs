@@ -76,9 +76,13 @@ fn title_of_waits(workload: &Workload, body: Body, metric: Metric) -> String {
         Workload::Timers {
             tasks, from_us, to_us, ..
         } => format!(
-            "timers: {tasks} tasks sleep {} to {} ms; how late: {figure}",
+            "timers: {tasks} tasks sleep {} to {} ms; {}",
             from_us / 1000,
-            to_us / 1000
+            to_us / 1000,
+            match metric {
+                Metric::Cpu => "CPU ns a sleep".to_owned(),
+                _ => format!("how late: {figure}"),
+            }
         ),
         Workload::TimeoutDrop { .. } => "timeout_drop: a timeout of 10 s is armed and dropped; ns a timeout".to_owned(),
         Workload::Schbench(Schbench {
@@ -210,6 +214,23 @@ fn hackbench_title(h: &Hackbench, body: Body) -> String {
 mod tests {
     use super::*;
     use crate::spec::Service;
+
+    #[test]
+    fn what_a_sleep_costs_is_no_lateness() {
+        let timers = Workload::Timers {
+            tasks: 10,
+            sleeps: 5,
+            from_us: 1000,
+            to_us: 10_000,
+        };
+        for (metric, expected) in [
+            (Metric::P50, "how late: the median, in ns"),
+            (Metric::Cpu, "CPU ns a sleep"),
+        ] {
+            let title = title(&timers, Body::Tasks, metric);
+            assert_eq!(title, format!("timers: 10 tasks sleep 1 to 10 ms; {expected}"));
+        }
+    }
 
     #[test]
     fn whose_processor_time_is_counted_beside_a_task_that_spins_is_said() {

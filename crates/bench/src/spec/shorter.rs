@@ -2,7 +2,8 @@
 
 use super::{Hackbench, Schbench, SchbenchRequests, Serve, Workload};
 
-/// How much of the work is done once before the measurement: one part in this many.
+/// How much of the work is done once before the measurement: one part in this many, or near it, as
+/// [`Workload::shortened`] has it; a tree of `skynet` has a tenth.
 const WARM_UP_DIVISOR: usize = 8;
 
 impl Workload {
@@ -16,7 +17,8 @@ impl Workload {
         }
     }
 
-    /// The same with `1/divisor` of the operations, at least one of each.
+    /// The same with `1/divisor` of the operations, or as near to it as their kind allows, and at least one of each:
+    /// trees and Fibonacci numbers shrink in steps, and what comes in batches or passes has whole ones.
     #[must_use]
     pub fn shortened(self, divisor: usize) -> Self {
         let part = |count: usize| (count / divisor).max(1);

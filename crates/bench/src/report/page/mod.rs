@@ -280,6 +280,42 @@ mod tests {
     }
 
     #[test]
+    fn the_channel_of_the_base_is_named_where_ratios_are_to_it() {
+        let mut shared = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[]);
+        shared.outcomes.push(Outcome::Failed("sum".to_owned()));
+        let rows = [
+            shared,
+            row(PING_PONG, RuntimeName::Tokio, ChannelKind::Own, &[2]),
+            row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Shared, &[1]),
+            row(PING_PONG, RuntimeName::Quadrille, ChannelKind::Own, &[1]),
+        ];
+        let failed = render(&report(&rows));
+        let heading = "its own channel, still as ratios to tokio";
+        assert!(
+            failed.contains(&format!("{heading} with tokio::sync::mpsc</h3>")),
+            "{failed}"
+        );
+        let beside = "</a> <small>with tokio::sync::mpsc</small></th>";
+        assert_eq!(failed.matches(beside).count(), 1, "of the shared channel: {failed}");
+
+        let mut both = report(&rows);
+        let usual = [
+            row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[2]),
+            rows[3].clone(),
+        ];
+        let usual = Section::new(&PING_PONG, Body::Tasks, &usual, Metric::PerOperation);
+        both.sections.push(usual.clone());
+        let mixed = render(&both);
+        assert!(mixed.contains(&format!("{heading}</h3>")), "{mixed}");
+        assert_eq!(mixed.matches(beside).count(), 2, "{mixed}");
+        assert_eq!(mixed.matches("</a> <small>with async-channel</small></th>").count(), 1);
+
+        both.sections = vec![usual];
+        let alone = render(&both);
+        assert!(alone.contains(&format!("{heading} with async-channel</h3>")), "{alone}");
+    }
+
+    #[test]
     fn a_base_that_failed_in_part_is_named_beside_its_ratios() {
         let mut tokio = row(PING_PONG, RuntimeName::Tokio, ChannelKind::Shared, &[1, 1]);
         tokio.outcomes.push(Outcome::Failed("sum".to_owned()));

@@ -61,26 +61,69 @@ pub(super) fn tables(out: &mut String, report: &Report, body: Body) {
         if runtimes.is_empty() {
             continue;
         }
+        let sections: Vec<_> = of_body()
+            .filter(|(_, section)| section.rows.iter().any(|row| is_own(row) == own))
+            .collect();
+        let usual = Usual::of(&sections, &base, own);
         if own {
+            let over = usual
+                .channel
+                .map_or_else(String::new, |channel| format!(" with {channel}"));
             let _ = writeln!(
                 out,
-                "<h3>Each with its own channel, still as ratios to {} with async-channel</h3>",
+                "<h3>Each with its own channel, still as ratios to {}{over}</h3>",
                 escape(&base)
             );
         }
-        let sections = of_body().filter(|(_, section)| section.rows.iter().any(|row| is_own(row) == own));
-        ratio_table(out, sections, &runtimes, own, &base);
+        ratio_table(out, &sections, &runtimes, &usual);
     }
     out.push_str("</section>\n");
 }
 
-fn ratio_table<'a>(
-    out: &mut String,
-    sections: impl Iterator<Item = (usize, &'a Section)>,
-    runtimes: &[&str],
+/// What the heading of a table says of whom its ratios are to; where it is another the row says so.
+struct Usual<'a> {
+    /// Whether it is the table of own channels.
     own: bool,
-    usual: &str,
-) {
+    base: &'a str,
+    /// The channel of the base, in a table of own channels where it is the same for all workloads.
+    channel: Option<&'static str>,
+}
+
+impl<'a> Usual<'a> {
+    fn of(sections: &[(usize, &Section)], base: &'a str, own: bool) -> Self {
+        let rows = sections.iter().filter_map(|(_, section)| base_row(section));
+        let mut channels = rows.filter(|row| own && row.runtime == base).map(|row| row.channel);
+        let first = channels.next();
+        Self {
+            own,
+            base,
+            channel: first.filter(|first| channels.all(|channel| channel == *first)),
+        }
+    }
+
+    /// What a row must say of its base.
+    fn note(&self, row: &Summary) -> Option<String> {
+        let is_usual = row.runtime == self.base;
+        let has_usual_channel = if self.own {
+            is_usual && self.channel.is_some()
+        } else {
+            !is_own(row) || row.channel == "-"
+        };
+        match (is_usual, has_usual_channel) {
+            (true, true) => None,
+            (true, false) => Some(format!("with {}", row.channel)),
+            (false, true) => Some(format!("to {}", row.runtime)),
+            (false, false) => Some(format!("to {} with {}", row.runtime, row.channel)),
+        }
+    }
+}
+
+/// The row that a section's ratios are to.
+fn base_row(section: &Section) -> Option<&Summary> {
+    section.row_of(section.bases().first()?)
+}
+
+fn ratio_table(out: &mut String, sections: &[(usize, &Section)], runtimes: &[&str], usual: &Usual<'_>) {
     out.push_str("<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">workload</th>");
     for runtime in runtimes {
         let _ = write!(out, "<th class=\"runtime\">{}</th>", name(runtime));
@@ -88,11 +131,12 @@ fn ratio_table<'a>(
     out.push_str("</tr></thead>\n<tbody>\n");
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); runtimes.len()];
     for (index, section) in sections {
-        let base = section.bases().into_iter().next().unwrap_or_default();
+        let base = base_row(section);
         let mut small = String::new();
-        if base != usual && !base.is_empty() {
-            let _ = write!(small, " <small>to {}</small>", escape(&base));
+        if let Some(note) = base.and_then(|base| usual.note(base)) {
+            let _ = write!(small, " <small>{}</small>", escape(&note));
         }
+        let base = base.map_or("", |base| base.runtime.as_str());
         for failed in section.failed_bases() {
             let _ = write!(small, " <small>{}</small>", escape(&failed));
         }
@@ -105,12 +149,12 @@ fn ratio_table<'a>(
             let row = section
                 .rows
                 .iter()
-                .find(|row| row.runtime == *runtime && is_own(row) == own);
+                .find(|row| row.runtime == *runtime && is_own(row) == usual.own);
             let ratios = row
                 .filter(|row| row.remark.is_none())
-                .and_then(|row| row.ratio_spreads.get(&base));
+                .and_then(|row| row.ratio_spreads.get(base));
             // A mean of ratios to different bases would be none.
-            if is_time(section) && base == usual {
+            if is_time(section) && base == usual.base {
                 found.extend(ratios.map(|ratios| ratios.spread.median));
             }
             out.push_str(&ratio_cell(ratios));
