@@ -31,7 +31,8 @@ const WORKERS_MAX: usize = 4096;
 /// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`),
 /// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`) and `QUADRILLE_POLICY` (see [`Config`]'s text form, for example
 /// `group=4,wake-cost=off`), and with the feature `io-uring` `QUADRILLE_IO_URING` (`auto`, `off`). `QUADRILLE_TRACE=1s`
-/// prints one line of counters a second.
+/// prints one line of counters a second. A clock that [starts paused](Self::start_paused) sets the workers, too: there
+/// is one, and `QUADRILLE_WORKERS` is not read.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).thread_name("io").build()?;
@@ -280,7 +281,10 @@ impl Builder {
     }
 
     /// Whether the clock is paused from the start, for tests; see [`time::pause`](crate::time::pause). Default: false.
-    /// With it the runtime has one worker, unless told otherwise.
+    ///
+    /// A paused clock means one worker, whatever the environment says: `QUADRILLE_WORKERS` is not read then, even if
+    /// its value is wrong. [`worker_threads`](Self::worker_threads) may say 1 as well; with any other number
+    /// [`build`](Self::build) fails.
     pub fn start_paused(mut self, paused: bool) -> Self {
         self.start_paused = paused;
         self
