@@ -6,7 +6,8 @@
 //! 1. A task that yielded goes to the back of its worker's deque.
 //! 2. The cache that wakes it again and again has room, and its waker wakes few; or, on request, it is woken from
 //!    another node more often than from home's ([`Aggregation::drift`](crate::Aggregation::drift)); or the cache that
-//!    its set prefers pulls this epoch (policy 3): an idle worker there is claimed. The task moves house.
+//!    its set prefers pulls this epoch (policy 3): an idle worker there is claimed. The task moves house, however often
+//!    it was moved in this window (policy 4).
 //! 3. Its home worker's tasks run for less than waking somebody is worth ([`WakeGroups::short_runs`]): its waker's LIFO
 //!    slot; what is in there goes to the waker's deque. Queues, and a worker woken for each message, cost such tasks
 //!    more than they gain.
@@ -306,7 +307,8 @@ impl Policy {
         (placement, reason)
     }
 
-    /// Step 2: the other cache that has the task now, unless it was moved often enough in this window (policy 4).
+    /// Step 2: the other cache that has the task now. The cap of policy 4 counts the move and does not refuse it: it is
+    /// there for moves away from data, and how often a task is fetched is bounded by its row of wakes, or by the epoch.
     #[inline]
     fn pulled_to(&self, view: &WakeView, task: &TaskPolicy) -> Option<LlcId> {
         let CouplingView {
@@ -325,9 +327,7 @@ impl Policy {
             |llc: &LlcView| self.waker_pulls(task, llc, wakees) || self.drifts(task, llc, home_util) && is_between();
         let by_waker = waker.filter(|llc| !task.set.is_spread() && is_pulled(llc));
         let by_set = preferred.filter(|llc| pulls && self.has_room(task, llc));
-        let target = by_waker.or(by_set)?;
-        let capped = self.active().migration_cap && self.is_capped(task, view.now);
-        (!capped).then_some(target.llc)
+        by_waker.or(by_set).map(|target| target.llc)
     }
 
     /// The home worker if it is idle, else a member on an idle core, else any. `idle` is not empty.

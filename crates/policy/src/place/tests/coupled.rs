@@ -151,31 +151,31 @@ fn a_waker_of_many_on_another_node_pulls_what_runs_for_neither_long_nor_short() 
     }
 }
 
+/// Thieves use the quota up, too: a cap that refused pulls left small sets scattered (row L of the report).
 #[test]
-fn pulls_count_for_the_cap() {
+fn the_cap_counts_pulls_and_refuses_none() {
     let policy = policy(NODES, "cap=fixed:1");
     let mut task = task(&policy, 9);
-    let view = coupled(CouplingView {
-        waker: Some(roomy(0)),
-        wakees: Some(1),
-        ..CouplingView::default()
-    });
-    let mut rng = Rng::new(1);
-    let (first, _) = policy.place_wake(&view, &mut task, &mut rng);
-    assert_eq!(drawn(first), "idle in llc 0 or group 2");
-    policy.moved(&mut task, WorkerId(0), view.now);
-    let back = coupled(CouplingView {
-        waker: Some(roomy(1)),
-        wakees: Some(1),
-        ..CouplingView::default()
-    });
-    assert_eq!(drawn(policy.place_wake(&back, &mut task, &mut rng).0), "group 0");
-    let later = WakeView {
-        now: Nanos::from_millis(50),
-        ..back
+    let pulled_by = |llc| {
+        coupled(CouplingView {
+            waker: Some(roomy(llc)),
+            wakees: Some(1),
+            ..CouplingView::default()
+        })
     };
-    assert_eq!(
-        drawn(policy.place_wake(&later, &mut task, &mut rng).0),
-        "idle in llc 1 or group 0"
-    );
+    let mut rng = Rng::new(1);
+    let (first, _) = policy.place_wake(&pulled_by(0), &mut task, &mut rng);
+    assert_eq!(drawn(first), "idle in llc 0 or group 2");
+    policy.moved(&mut task, WorkerId(0), VIEW.now);
+    assert!(policy.is_capped(&task, VIEW.now));
+    let (back, reason) = policy.place_wake(&pulled_by(1), &mut task, &mut rng);
+    assert_eq!((drawn(back).as_str(), reason), ("idle in llc 1 or group 0", Reason::Pulled));
+    // What is not fetched is kept at home, which has more than it can do.
+    let searched = WakeView {
+        home_queued: 6,
+        llc_has_idle: true,
+        ..VIEW
+    };
+    let (home, reason) = policy.place_wake(&searched, &mut task, &mut rng);
+    assert_eq!((drawn(home).as_str(), reason), ("group 0", Reason::Capped));
 }
