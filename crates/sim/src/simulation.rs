@@ -187,6 +187,9 @@ impl<S: Scheduler, W: Workload> Run<S, W> {
             }
             (time, events) = (now, events + 1);
         }
+        if self.world.live == 0 {
+            time = self.world.ended.min(self.until);
+        }
         (time, events)
     }
 

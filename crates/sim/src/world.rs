@@ -110,6 +110,8 @@ struct Worker {
 pub(crate) struct World {
     /// The time of the event.
     pub(crate) now: Nanos,
+    /// When the task ended that ended last: later than the event in whose course it did.
+    pub(crate) ended: Nanos,
     pub(crate) policy: Policy,
     pub(crate) space: Space,
     pub(crate) cost: Cost,
@@ -147,6 +149,7 @@ impl World {
         });
         Self {
             now: Nanos(0),
+            ended: Nanos(0),
             space: Space::new(plan, topology, &cost),
             llc_bytes: sizes.collect(),
             workers: plan.workers.iter().map(|_| Worker::default()).collect(),
@@ -319,6 +322,7 @@ impl World {
         };
         if end == End::Exits {
             self.live -= 1;
+            self.ended = self.ended.max(now);
             self.counters(worker).finished += 1;
             self.families.died(task);
         }
