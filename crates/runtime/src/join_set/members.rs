@@ -9,7 +9,8 @@
 //!
 //! # No wake-up is lost
 //!
-//! - A new member's slot goes into the line, so each member is polled at least once and has its slot's waker then.
+//! - A new member takes its slot's waker, or is ready and its slot goes into the line. So members that finish before
+//!   anybody waits for the set stand in line in that order as well, and not in that of their coming.
 //! - A slot leaves the line *before* its member is polled. A waker that is called during that poll puts it back.
 //! - The set answers `Pending` only after it has found the line empty and left the parent, in one critical section. A
 //!   slot that joins the line later finds the parent and calls it; one that joined before makes the line not empty.
@@ -57,28 +58,32 @@ impl<F> Members<F> {
         self.slots.iter().filter_map(|slot| slot.member.as_ref())
     }
 
-    /// Adds a member.
-    pub(super) fn insert(&mut self, member: F) {
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index].member = Some(member);
-                index
-            }
-            None => {
-                let index = self.slots.len();
-                self.shared.lock().in_line.push(false);
-                let waker = Waker::from(Arc::new(SlotWaker {
-                    index,
-                    shared: Arc::clone(&self.shared),
-                }));
-                self.slots.push(Slot {
-                    member: Some(member),
-                    waker,
-                });
-                index
-            }
-        };
-        self.shared.join_line(index);
+    /// Adds a member, which `takes` the waker that it is given, or says that it did not, as one that is ready: it is
+    /// polled next.
+    pub(super) fn insert(&mut self, member: F, takes: impl FnOnce(&mut F, &Waker) -> bool) {
+        let index = self.free.pop().unwrap_or_else(|| self.new_slot());
+        let Slot { member: place, waker } = &mut self.slots[index];
+        if !takes(place.insert(member), waker) {
+            self.shared.join_line(index);
+        }
+    }
+
+    /// A slot without a member, which is not among those that are free.
+    fn new_slot(&mut self) -> usize {
+        let index = self.slots.len();
+        self.shared.lock().in_line.push(false);
+        let waker = Waker::from(Arc::new(SlotWaker {
+            index,
+            shared: Arc::clone(&self.shared),
+        }));
+        self.slots.push(Slot { member: None, waker });
+        index
+    }
+
+    /// How many stand in line.
+    #[cfg(test)]
+    pub(super) fn in_line(&self) -> usize {
+        self.shared.lock().line.len()
     }
 
     /// Removes all members.
@@ -272,6 +277,18 @@ mod tests {
         }
     }
 
+    /// Adds a member that takes the waker unless it is finished.
+    fn add(set: &mut Members<Member>, member: &Member) {
+        set.insert(member.clone(), |member, waker| {
+            let mut state = member.0.lock().unwrap();
+            let waits = state.output.is_none();
+            if waits {
+                state.waker = Some(waker.clone());
+            }
+            waits
+        });
+    }
+
     fn output<F, T>(ready: Option<(F, T)>) -> Option<T> {
         ready.map(|(_, output)| output)
     }
@@ -281,11 +298,11 @@ mod tests {
         output(block_on(poll_fn(|cx| set.poll_next(cx))))
     }
 
-    /// A set of `count` members, all polled once.
+    /// A set of `count` members that wait.
     fn set_of(count: usize) -> (Members<Member>, Vec<Member>) {
         let members: Vec<Member> = (0..count).map(|_| Member::default()).collect();
         let mut set = Members::new();
-        members.iter().for_each(|member| set.insert(member.clone()));
+        members.iter().for_each(|member| add(&mut set, member));
         assert_eq!(set.len(), count);
         assert!(output(set.try_next()).is_none());
         (set, members)
@@ -319,13 +336,28 @@ mod tests {
     }
 
     #[test]
+    fn who_finishes_before_anybody_waits_comes_in_that_order_too() {
+        let members: Vec<Member> = (0..3).map(|_| Member::default()).collect();
+        let mut set = Members::new();
+        add(&mut set, &members[0]);
+        members[1].finish(1);
+        add(&mut set, &members[1]);
+        add(&mut set, &members[2]);
+        members[2].finish(2);
+        members[0].finish(0);
+        let outputs: Vec<_> = (0..4).map(|_| next(&mut set)).collect();
+        assert_eq!(outputs, [Some(1), Some(2), Some(0), None]);
+        assert_eq!(members.iter().map(Member::polls).collect::<Vec<_>>(), [1; 3]);
+    }
+
+    #[test]
     fn only_members_that_were_woken_are_polled() {
         let (mut set, members) = set_of(1000);
         members[700].finish(700);
         assert_eq!(output(set.try_next()), Some(700));
         assert_eq!(output(set.try_next()), None);
         for (index, member) in members.iter().enumerate() {
-            assert_eq!(member.polls(), 1 + usize::from(index == 700));
+            assert_eq!(member.polls(), usize::from(index == 700));
         }
     }
 
@@ -362,11 +394,12 @@ mod tests {
     fn a_member_that_wakes_itself_does_not_hold_the_worker() {
         let mut polls = 0;
         let mut set = Members::new();
-        set.insert(poll_fn(|cx| {
+        let member = poll_fn(|cx| {
             polls += 1;
             cx.waker().wake_by_ref();
             Poll::<()>::Pending
-        }));
+        });
+        set.insert(member, |_, _| false);
         assert!(block_on(poll_once(poll_fn(|cx| set.poll_next(cx)))).is_none());
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
@@ -385,12 +418,12 @@ mod tests {
         old.wake_by_ref();
         assert_eq!(output(set.try_next()), None, "the slot is empty");
         let new = Member::default();
-        set.insert(new.clone());
+        add(&mut set, &new);
         assert_eq!(set.slots.len(), 2);
         assert_eq!(output(set.try_next()), None);
         old.wake();
         assert_eq!(output(set.try_next()), None);
-        assert_eq!(new.polls(), 2, "once too often");
+        assert_eq!(new.polls(), 1, "once too often");
         new.finish(7);
         assert_eq!(output(set.try_next()), Some(7));
         assert_eq!(set.len(), 1);
@@ -406,7 +439,7 @@ mod tests {
         assert_eq!(next(&mut set), None);
         let new = Member::default();
         new.finish(1);
-        set.insert(new);
+        add(&mut set, &new);
         assert_eq!(next(&mut set), Some(1));
     }
 
@@ -432,7 +465,7 @@ mod tests {
         for _ in 0..100 {
             let members: Vec<Member> = (0..MEMBERS).map(|_| Member::default()).collect();
             let mut set = Members::new();
-            members.iter().for_each(|member| set.insert(member.clone()));
+            members.iter().for_each(|member| add(&mut set, member));
             let mut outputs = Vec::new();
             thread::scope(|scope| {
                 for half in members.chunks(MEMBERS / 2).enumerate() {

@@ -88,7 +88,7 @@ impl<T: 'static> JoinSet<T> {
     /// Adds a task that was spawned before.
     pub(crate) fn insert(&mut self, task: JoinHandle<T>) -> AbortHandle {
         let abort = task.abort_handle();
-        self.members.insert(task);
+        self.members.insert(task, |task, waker| !task.is_done_or_tells(waker));
         abort
     }
 }

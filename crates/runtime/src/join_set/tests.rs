@@ -33,6 +33,30 @@ fn every_result_comes_once() {
     });
 }
 
+/// Also of tasks that finish before anybody waits for the set.
+#[test]
+fn results_come_in_the_order_of_finishing() {
+    run(async {
+        let (sender, receiver) = crate::sync::oneshot::channel();
+        let mut set = JoinSet::new();
+        let waits = set.spawn(async { receiver.await.unwrap() });
+        let early = crate::spawn(async { 2 });
+        let early_abort = early.abort_handle();
+        set.insert(early);
+        // Told a moment before the set is.
+        while set.members.in_line() == 0 {
+            task::yield_now().await;
+        }
+        assert!(early_abort.is_finished());
+        sender.send(1).unwrap();
+        while set.members.in_line() == 1 {
+            task::yield_now().await;
+        }
+        assert!(waits.is_finished());
+        assert_eq!(set.join_all().await, [2, 1]);
+    });
+}
+
 #[test]
 fn a_set_can_be_collected_and_joined_as_a_whole() {
     run(async {
