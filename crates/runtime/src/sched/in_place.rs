@@ -53,8 +53,8 @@ impl Relief {
 
 /// Runs `f`, which may block the calling OS thread; what that thread leaves undone meanwhile others may do.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
-    let Some(_left) = Left::here() else { return f() };
-    // Nobody fills the budget while the task does not give way.
+    let _left = Left::here();
+    // Nobody fills the budget while the task does not give way, or who calls this in a future of `block_on`.
     coop::without_limit(f)
 }
 

@@ -342,3 +342,25 @@ fn calls_of_all_kinds_at_once() {
         },
     );
 }
+
+/// Also where it only calls `f`: a foreign `block_on` in there would never see a budget filled.
+#[test]
+fn nothing_is_paid_for_in_there() {
+    for_each_shape(|shape| {
+        let is_free = || {
+            (0..200).for_each(|_| futures_lite::future::block_on(quadrille::coop::consume_budget()));
+            quadrille::coop::has_budget_remaining()
+        };
+        let spends = || async move {
+            while quadrille::coop::has_budget_remaining() {
+                quadrille::coop::consume_budget().await;
+            }
+            let inner = || Handle::current().block_on(async { block_in_place(is_free) });
+            let is_free = block_in_place(is_free) && block_in_place(inner);
+            is_free && !quadrille::coop::has_budget_remaining()
+        };
+        let runtime = shape.runtime();
+        assert!(runtime.block_on(spends()));
+        assert!(runtime.block_on(runtime.spawn(spends())).unwrap());
+    });
+}
