@@ -16,6 +16,7 @@ use crate::guarded::guarded;
 use crate::pinning::{Binding, Pinning, Resolved, resolve};
 use crate::reactor::ring::Rings;
 use crate::runtime::Runtime;
+use crate::sched::context::after_work;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
 use crate::sched::{Parts, Shared};
@@ -148,7 +149,7 @@ impl Builder {
         self
     }
 
-    /// Prefix of the names of all threads, without a zero byte. Default: `quadrille`.
+    /// Prefix of the names of all threads but that of `QUADRILLE_TRACE`, without a zero byte. Default: `quadrille`.
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -198,6 +199,9 @@ impl Builder {
 
     /// Calls `f` on each thread of the runtime that stops, when it runs nothing any more; see
     /// [`on_thread_start`](Self::on_thread_start). Default: nothing.
+    ///
+    /// It may block, by [`Handle::block_on`](crate::Handle::block_on) of another runtime as well. A runtime that is
+    /// dropped in there does not wait for its workers on a thread that was a worker itself.
     ///
     /// The runtime's shutdown waits for it, within the limit of [`Runtime::shutdown_timeout`], and counts who is in it
     /// among the stragglers. Until it returns, a thread of the blocking pool takes one of the places of
@@ -527,7 +531,9 @@ fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runt
             if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
                 its_shared.pin_failed();
             }
-            around.around(|| Worker::new(its_shared, id, local, binding.fallback).run());
+            around.start();
+            Worker::new(its_shared, id, local, binding.fallback).run();
+            after_work(|| around.stop());
         };
         let thread = threads.builder(format!("{}-{index}", shared.name));
         // After the clones of the user's hooks.

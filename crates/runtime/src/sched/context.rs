@@ -308,6 +308,13 @@ impl Drop for Exclusive {
     }
 }
 
+/// Calls `f` on a thread that was a worker: it runs nothing any more, so that `f` may block. It waits for no worker to
+/// leave, as [`may_join`] says, since it might be one of those.
+pub(crate) fn after_work(f: impl FnOnce()) {
+    let _away = Away::begin();
+    f();
+}
+
 /// While it lives, the thread is no worker, and may block.
 #[derive(Debug)]
 pub(super) struct Away(*const Context);

@@ -1,5 +1,6 @@
 //! What is asked of every thread of a runtime: calls when it starts and stops, and the size of its stack.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,11 +9,16 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use quadrille::{Handle, Runtime};
+use quadrille::{Handle, Runtime, time};
 
 use crate::child::{assert_passed, child, is_child};
+use crate::count::Count;
 use crate::gate::Gate;
 use crate::wait::watched;
+
+quadrille::thread_local! {
+    static NAME: Cell<&'static str> = const { Cell::new("runs") };
+}
 
 /// By the name of a thread: how often it has started and stopped.
 type Log = Arc<Mutex<BTreeMap<String, (u32, u32)>>>;
@@ -60,6 +66,26 @@ fn each_thread_starts_and_stops_once() {
     let names = ["hooked-0", "hooked-1", "hooked-2", "hooked-blocking-0"];
     let expected = names.map(|name| (name.to_owned(), (1, 1)));
     assert_eq!(*log.lock().unwrap(), BTreeMap::from(expected));
+}
+
+/// A worker's last call is an ordinary thread's: it sends what is left to send, by another runtime.
+#[test]
+fn what_is_called_when_a_thread_stops_may_block() {
+    let other = Runtime::builder().worker_threads(1).build().unwrap();
+    let (done, handle) = (Count::default(), other.handle().clone());
+    let count = done.clone();
+    let stops = move || {
+        assert_eq!(handle.block_on(async { quadrille::spawn(async { 1 }).await.unwrap() }), 1);
+        handle.block_on(async { time::sleep(Duration::from_millis(1)).await });
+        drop(quadrille::thread::sync::Mutex::new(()).lock().unwrap());
+        quadrille::thread::park_timeout(Duration::from_millis(1));
+        NAME.with(|name| name.set("stopped"));
+        count.add();
+    };
+    let runtime = Runtime::builder().worker_threads(2).on_thread_stop(stops).build().unwrap();
+    runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+    drop(runtime);
+    assert_eq!(done.get(), 3, "two workers and a thread of the pool");
 }
 
 /// The thread of the trace is waited for before the limit of a shutdown begins: nothing of the user's runs on it. The
