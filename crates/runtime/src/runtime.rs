@@ -117,8 +117,9 @@ impl Runtime {
     /// threads, which run after all of that, are not waited for; a runtime that is dropped waits for them, too.
     ///
     /// In asynchronous code (on a worker of any runtime, inside [`block_on`](Self::block_on)) it stops the runtime and
-    /// does not wait: call it by [`spawn_blocking`](crate::spawn_blocking) there. To let tasks finish what they have
-    /// begun, tell them and wait for them first, with a [`CancellationToken`](crate::sync::CancellationToken) and a
+    /// does not wait: call it by [`spawn_blocking`](crate::spawn_blocking) there. The thread that this runs on is told
+    /// of as left, if it is of the same runtime. To let tasks finish what they have begun, tell them and wait for them
+    /// first, with a [`CancellationToken`](crate::sync::CancellationToken) and a
     /// [`TaskTracker`](crate::task::TaskTracker).
     ///
     /// ```

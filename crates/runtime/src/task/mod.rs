@@ -100,6 +100,7 @@ pub use pinned::{spawn_local, spawn_pinned};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 pub use tracker::{TaskTracker, TaskTrackerToken, TaskTrackerWaitFuture, TrackedFuture};
 
+pub use crate::coop::{Unconstrained, consume_budget, unconstrained};
 pub use crate::error::JoinError;
 pub use crate::join_set::{JoinMap, JoinSet};
 pub use crate::runtime::{spawn, spawn_blocking};
