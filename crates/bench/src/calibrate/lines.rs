@@ -152,7 +152,8 @@ pub fn smt_slowdown(places: &Places, effort: Effort) -> Measured {
             }
         };
         let together = pinned_pair([first, second], beside, sibling)?;
-        Ok(together * 1024 / alone.max(1))
+        // Less is noise, and no cost that the simulator takes.
+        Ok((together * 1024 / alone.max(1)).max(1024))
     });
     Measured::cost("smt_slowdown", value, how)
 }
