@@ -224,8 +224,8 @@ pub struct SimReportArgs {
     /// An eighth of the simulated time, for a first look
     #[arg(long)]
     pub quick: bool,
-    /// Fail, with a sentence for each such row, if claims are met that are known to be missed, or missed that are known
-    /// to be met
+    /// Fail, and say for which rows, if claims are met that are known to be missed, or the reverse, or if curves have
+    /// other values than those that are known.
     #[arg(long, conflicts_with_all = ["quick", "cost"])]
     pub check: bool,
     /// Costs other than the default ones, name=ns,…, as `calibrate` prints them

@@ -76,12 +76,12 @@ fn plot(folder: &Path, figure: &Figure) -> PathBuf {
     folder.join(format!("{}.svg", figure.file_stem()))
 }
 
-/// Holds rows against what is known to be met, and prints a sentence for each that differs.
+/// Holds rows against what is known of them, and prints in what each differs that does.
 fn check(rows: &[Row], out: &mut dyn Write) -> Result<(), Error> {
     let expected = Expected::recorded().map_err(|error| Error::Usage(format!("expected.txt: {error}")))?;
     let differences: Vec<String> = rows.iter().filter_map(|row| expected.differs(row)).collect();
     if differences.is_empty() {
-        writeln!(out, "  checked: every claim is met or missed as expected")?;
+        writeln!(out, "  checked: every claim is met or missed as expected, by the same values")?;
         return Ok(());
     }
     for difference in &differences {

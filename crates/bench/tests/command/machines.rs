@@ -178,7 +178,7 @@ fn sim_report_checks_claims_of_full_runs_with_default_costs() {
     let (status, stdout, stderr) = output(&mut quadrille(&["sim", "report", "p", "--check"]));
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
     assert!(
-        stdout.contains("checked: every claim is met or missed as expected"),
+        stdout.contains("checked: every claim is met or missed as expected, by the same values"),
         "{stdout}"
     );
     // What is known is known of full runs with the default costs.

@@ -77,7 +77,8 @@ fn published_cell(row: &Row, published: &Published, index: usize) -> String {
     }
 }
 
-fn value(row: &Row, curve: &Curve, index: usize) -> String {
+/// The value of a curve at a point of the axis, as it is printed.
+pub(super) fn value(row: &Row, curve: &Curve, index: usize) -> String {
     let text = |value| row.figure.unit.text(value);
     curve.at(index).map_or_else(|| "-".to_owned(), text)
 }
