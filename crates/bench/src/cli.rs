@@ -225,7 +225,7 @@ pub struct SimReportArgs {
     #[arg(long)]
     pub quick: bool,
     /// Fail, and say for which rows, if claims are met that are known to be missed, or the reverse, or if curves have
-    /// other values than those that are known.
+    /// other values than those that are known
     #[arg(long, conflicts_with_all = ["quick", "cost"])]
     pub check: bool,
     /// Costs other than the default ones, name=ns,…, as `calibrate` prints them

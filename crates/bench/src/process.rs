@@ -33,7 +33,8 @@ pub fn available_bytes() -> Result<u64, String> {
     Ok(left.map_or(kibibytes * 1024, |left| left.min(kibibytes * 1024)))
 }
 
-/// What the groups, and those above them, leave of their limits on memory; `None` if there is no limit. A container may
+/// What the groups, and those above them, leave of their limits on memory; `None` if there is no limit. What they have
+/// in the page cache counts as used, though the kernel could take it back. A container may
 /// be told a path of its host: then only those above it are found, of which one is its own.
 fn left_by_groups(groups: &str, mount: &Path) -> Option<u64> {
     let number = |file: &Path| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
@@ -186,7 +187,7 @@ mod tests {
         fs::remove_dir_all(&mount).unwrap();
         assert_eq!(of_both, Some(0));
         assert_eq!(left, [Some(1000), Some(1000), None, None, None, None]);
-        assert!(available_bytes().is_ok_and(|bytes| bytes > 0) || cfg!(not(target_os = "linux")));
+        assert!(available_bytes().is_ok() || cfg!(not(target_os = "linux")));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Policy 4: the policy fields of a task, and the cap on its group changes in a window.
 //!
 //! From Mathieu Desnoyers' rate limits for wake-up migrations (LKML, September 2023): a task that was moved often in
-//! the last millisecond stays where its data is. What counts is a change of *group*; moves inside one are free, and a
-//! thief is never refused. States of the adaptive quota q, per task, at a group change:
+//! the last millisecond stays where its data is. What counts is a change of *group*; moves inside one are free, and
+//! neither a thief nor a pull (step 2 of [`place`](crate::Policy::place_wake)) is ever refused. States of the adaptive quota q, per task, at a group change:
 //!
 //! | window | used u | becomes |
 //! |---|---|---|

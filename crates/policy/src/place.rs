@@ -308,7 +308,8 @@ impl Policy {
     }
 
     /// Step 2: the other cache that has the task now. The cap of policy 4 counts the move and does not refuse it: it is
-    /// there for moves away from data, and how often a task is fetched is bounded by its row of wakes, or by the epoch.
+    /// there for moves away from data, and a task is fetched after a row of wakes, a lead of another node, or within an
+    /// epoch's allowance.
     #[inline]
     fn pulled_to(&self, view: &WakeView, task: &TaskPolicy) -> Option<LlcId> {
         let CouplingView {

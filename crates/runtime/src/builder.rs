@@ -201,7 +201,7 @@ impl Builder {
     /// [`on_thread_start`](Self::on_thread_start). Default: nothing.
     ///
     /// It may block, by [`Handle::block_on`](crate::Handle::block_on) of another runtime as well. A runtime that is
-    /// dropped in there does not wait for its workers on a thread that was a worker itself.
+    /// dropped in there, on a thread that was a worker, does not wait for its own threads.
     ///
     /// The runtime's shutdown waits for it, within the limit of [`Runtime::shutdown_timeout`], and counts who is in it
     /// among the stragglers. Until it returns, a thread of the blocking pool takes one of the places of

@@ -163,7 +163,7 @@ costs! {
 /// there are, is a day: of those a hundred thousand can be added up.
 const COST_MAX: u64 = 10_000_000;
 
-/// What a text must say at least.
+/// What a cost must be at least.
 ///
 /// Time goes on if it takes some to begin a task and to touch a line. The shipped model pays `poll` whenever a task
 /// begins. The kernel model takes a lock then, whose line comes from some distance. What a task does without end (a
@@ -180,6 +180,29 @@ fn least(name: &str) -> u64 {
 }
 
 impl Cost {
+    /// Whether every cost is in its range: at most an hour, and those without which time would not go on at least 1.
+    ///
+    /// # Errors
+    /// One line: the first that is not, and what was expected.
+    ///
+    /// ```
+    /// use quadrille_sim::Cost;
+    ///
+    /// let stands_still = Cost { poll: 0, ..Cost::default() };
+    /// assert_eq!(stands_still.validate().unwrap_err().to_string(), "poll=0: expected at least 1");
+    /// ```
+    pub fn validate(&self) -> Result<(), CostError> {
+        for (name, value) in self.iter() {
+            if value > COST_MAX {
+                return Err(CostError(format!("{name}={value}: expected at most {COST_MAX}")));
+            }
+            if value < least(name) {
+                return Err(CostError(format!("{name}={value}: expected at least {}", least(name))));
+            }
+        }
+        Ok(())
+    }
+
     /// Moving one modified cache line over a distance.
     #[inline]
     #[must_use]
@@ -222,12 +245,6 @@ impl FromStr for Cost {
             let value = value
                 .parse()
                 .map_err(|_| CostError(format!("{name}={value}: expected a whole number of nanoseconds")))?;
-            if value > COST_MAX {
-                return Err(CostError(format!("{name}={value}: expected at most {COST_MAX}")));
-            }
-            if value < least(name) {
-                return Err(CostError(format!("{name}={value}: expected at least {}", least(name))));
-            }
             if !cost.set(name, value) {
                 let names: Vec<_> = cost.iter().map(|(name, _)| name).collect();
                 return Err(CostError(format!(
@@ -236,6 +253,7 @@ impl FromStr for Cost {
                 )));
             }
         }
+        cost.validate()?;
         Ok(cost)
     }
 }

@@ -43,6 +43,12 @@ impl From<PlanError> for SimulationError {
     }
 }
 
+impl From<CostError> for SimulationError {
+    fn from(error: CostError) -> Self {
+        Self(error.to_string())
+    }
+}
+
 impl From<ConfigError> for SimulationError {
     fn from(error: ConfigError) -> Self {
         Self(error.to_string())
@@ -55,7 +61,7 @@ impl<W: Workload> Simulation<W> {
     /// `seed` decides the choices of the workload and, with the configuration's, those of the scheduler.
     ///
     /// # Errors
-    /// If a constant of the configuration is out of its range, or groups are larger than the policies allow.
+    /// If a constant of the configuration or a cost is out of its range, or groups are larger than the policies allow.
     pub fn new(
         machine: Machine,
         cost: Cost,
@@ -65,6 +71,7 @@ impl<W: Workload> Simulation<W> {
         seed: u64,
     ) -> Result<Self, SimulationError> {
         config.validate()?;
+        cost.validate()?;
         let plan = Plan::compile(machine.topology(), &config.plan_options(None))?;
         let policy = Policy::new(config, plan);
         Ok(Self {
@@ -132,7 +139,7 @@ impl<W: Workload> Simulation<W> {
             done: world.done,
             unit,
             time,
-            finished: world.live == 0,
+            finished: world.live == 0 && world.ended <= until,
             stalled: if time < until { world.live } else { 0 },
             events,
             queue: world.events.work(),

@@ -87,7 +87,7 @@ impl Effort {
         bytes_max_past_llc: usize::MAX,
     };
     /// For a first look, and for tests: whether it works, not what comes out. Where the caches are larger than half of
-    /// these bytes nothing is said about memory.
+    /// these bytes nothing is said about memory that one thread reads.
     pub const QUICK: Self = Self {
         batches: 3,
         operations: 2_000,

@@ -81,7 +81,10 @@ fn check(rows: &[Row], out: &mut dyn Write) -> Result<(), Error> {
     let expected = Expected::recorded().map_err(|error| Error::Usage(format!("expected.txt: {error}")))?;
     let differences: Vec<String> = rows.iter().filter_map(|row| expected.differs(row)).collect();
     if differences.is_empty() {
-        writeln!(out, "  checked: every claim is met or missed as expected, by the same values")?;
+        writeln!(
+            out,
+            "  checked: every claim is met or missed as expected, by the same values"
+        )?;
         return Ok(());
     }
     for difference in &differences {

@@ -75,15 +75,13 @@ fn title_of_waits(workload: &Workload, body: Body, metric: Metric) -> String {
     match *workload {
         Workload::Timers {
             tasks, from_us, to_us, ..
-        } => format!(
-            "timers: {tasks} tasks sleep {} to {} ms; {}",
-            from_us / 1000,
-            to_us / 1000,
+        } => {
+            let (from, to) = (from_us / 1000, to_us / 1000);
             match metric {
-                Metric::Cpu => "CPU ns a sleep".to_owned(),
-                _ => format!("how late: {figure}"),
+                Metric::Cpu => format!("timers: {tasks} tasks sleep {from} to {to} ms; CPU ns a sleep"),
+                _ => format!("timers: {tasks} tasks sleep {from} to {to} ms; how late: {figure}"),
             }
-        ),
+        }
         Workload::TimeoutDrop { .. } => "timeout_drop: a timeout of 10 s is armed and dropped; ns a timeout".to_owned(),
         Workload::Schbench(Schbench {
             messengers,

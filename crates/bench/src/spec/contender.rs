@@ -242,6 +242,14 @@ mod tests {
     }
 
     #[test]
+    fn the_most_workers_are_as_many_as_the_runtime_takes() {
+        let most = WORKERS_MAX;
+        let refused = quadrille::Runtime::builder().worker_threads(most + 1).build();
+        let expected = format!("the number of workers is {}, expected 1 to {most}", most + 1);
+        assert_eq!(refused.unwrap_err().to_string(), expected);
+    }
+
+    #[test]
     fn a_policy_is_that_of_its_text_and_a_name_may_have_one() {
         let found = check(
             "quadrille,quadrille:groups=off,filter=on,quadrille-baseline,tokio",

@@ -11,15 +11,17 @@
 //!
 //! - A new member takes its slot's waker, or is ready and its slot goes into the line. So members that finish before
 //!   anybody waits for the set stand in line in that order as well, and not in that of their coming.
-//! - A slot leaves the line *before* its member is polled. A waker that is called during that poll puts it back.
+//! - A slot leaves the line *before* its member is polled: the set takes the whole line for itself, and polls those in
+//!   it one after the other. A waker that is called meanwhile puts its slot into the line again.
 //! - The set answers `Pending` only after it has found the line empty and left the parent, in one critical section. A
 //!   slot that joins the line later finds the parent and calls it; one that joined before makes the line not empty.
-//! - A poll goes through those that stand in line when it begins. If others have joined meanwhile it calls the parent
-//!   itself, so that members that wake themselves can't hold the worker.
+//! - A poll goes through those that were taken before and those that stand in line when they are through. If others have
+//!   joined meanwhile it calls the parent itself, so that members that wake themselves can't hold the worker.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -29,6 +31,8 @@ pub(super) struct Members<F> {
     slots: Vec<Slot<F>>,
     /// Slots without a member.
     free: Vec<usize>,
+    /// Slots that were taken out of the line and not polled yet, oldest first.
+    taken: VecDeque<usize>,
     shared: Arc<Shared>,
 }
 
@@ -44,6 +48,7 @@ impl<F> Members<F> {
         Members {
             slots: Vec::new(),
             free: Vec::new(),
+            taken: VecDeque::new(),
             shared: Arc::default(),
         }
     }
@@ -71,7 +76,10 @@ impl<F> Members<F> {
     /// A slot without a member, which is not among those that are free.
     fn new_slot(&mut self) -> usize {
         let index = self.slots.len();
-        self.shared.lock().in_line.push(false);
+        if index == self.slots.capacity() {
+            self.slots.reserve(1);
+            self.shared.lock().in_line.resize(self.slots.capacity(), false);
+        }
         let waker = Waker::from(Arc::new(SlotWaker {
             index,
             shared: Arc::clone(&self.shared),
@@ -94,6 +102,11 @@ impl<F> Members<F> {
                 slot.member = None;
             }
         }
+        // Who comes into these slots stands in line by what it does itself.
+        self.taken.clear();
+        let mut state = self.shared.lock();
+        state.line.clear();
+        state.in_line.fill(false);
     }
 }
 
@@ -115,13 +128,19 @@ impl<F: Future + Unpin> Members<F> {
         Poll::Pending
     }
 
-    /// Polls those who stand in line now, until one is ready.
+    /// Polls those who were taken, then those who stand in line, until one is ready.
     pub(super) fn try_next(&mut self) -> Option<(F, F::Output)> {
-        let standing = self.shared.lock().line.len();
-        for _ in 0..standing {
-            let Some(index) = self.shared.next_in_line() else {
-                break;
-            };
+        let ready = self.try_taken();
+        if ready.is_some() {
+            return ready;
+        }
+        self.shared.take_line(&mut self.taken);
+        self.try_taken()
+    }
+
+    /// Polls those who were taken out of the line, until one is ready.
+    fn try_taken(&mut self) -> Option<(F, F::Output)> {
+        while let Some(index) = self.taken.pop_front() {
             let slot = &mut self.slots[index];
             let Some(member) = &mut slot.member else {
                 continue;
@@ -178,7 +197,7 @@ impl Shared {
     fn join_line(&self, index: usize) {
         let parent = {
             let mut state = self.lock();
-            if std::mem::replace(&mut state.in_line[index], true) {
+            if mem::replace(&mut state.in_line[index], true) {
                 return;
             }
             state.line.push_back(index);
@@ -189,12 +208,13 @@ impl Shared {
         }
     }
 
-    /// Takes the first slot out of the line.
-    fn next_in_line(&self) -> Option<usize> {
-        let mut state = self.lock();
-        let index = state.line.pop_front()?;
-        state.in_line[index] = false;
-        Some(index)
+    /// Takes the line, in exchange for an empty one.
+    fn take_line(&self, empty: &mut VecDeque<usize>) {
+        let state = &mut *self.lock();
+        mem::swap(&mut state.line, empty);
+        for &index in &*empty {
+            state.in_line[index] = false;
+        }
     }
 
     /// Leaves `parent` to be called, if the line is empty (`true`); and a waker to be dropped without the lock.
@@ -441,6 +461,20 @@ mod tests {
         new.finish(1);
         add(&mut set, &new);
         assert_eq!(next(&mut set), Some(1));
+    }
+
+    #[test]
+    fn those_who_come_after_a_clearing_have_their_own_order() {
+        for order in [[0, 1], [1, 0]] {
+            let (mut set, members) = set_of(2);
+            members[0].finish(0);
+            members[1].finish(1);
+            let later: Vec<Member> = (0..2).map(|_| Member::default()).collect();
+            set.clear();
+            later.iter().for_each(|member| add(&mut set, member));
+            order.iter().for_each(|&index| later[index].finish(index));
+            assert_eq!(order.map(|_| next(&mut set).unwrap()), order);
+        }
     }
 
     #[test]

@@ -33,6 +33,15 @@ fn every_result_comes_once() {
     });
 }
 
+/// Waits until so many have told the set.
+async fn stand_in_line<T>(set: &JoinSet<T>, count: usize) {
+    let begin = std::time::Instant::now();
+    while set.members.in_line() < count {
+        assert!(begin.elapsed().as_secs() < 60, "{} of {count}", set.members.in_line());
+        task::yield_now().await;
+    }
+}
+
 /// Also of tasks that finish before anybody waits for the set.
 #[test]
 fn results_come_in_the_order_of_finishing() {
@@ -44,14 +53,10 @@ fn results_come_in_the_order_of_finishing() {
         let early_abort = early.abort_handle();
         set.insert(early);
         // Told a moment before the set is.
-        while set.members.in_line() == 0 {
-            task::yield_now().await;
-        }
+        stand_in_line(&set, 1).await;
         assert!(early_abort.is_finished());
         sender.send(1).unwrap();
-        while set.members.in_line() == 1 {
-            task::yield_now().await;
-        }
+        stand_in_line(&set, 2).await;
         assert!(waits.is_finished());
         assert_eq!(set.join_all().await, [2, 1]);
     });

@@ -333,7 +333,7 @@ impl Unpinned {
         };
         let before = Context::with(|context| match context {
             Some(context) => unpin(context.shared.pool.spawner()),
-            // Its worker's context has been put aside, the thread is the same.
+            // Its worker's context has been put aside, or is gone; the thread is the same.
             None if is_away() => unpin(runtime.shared.pool.spawner()),
             None => None,
         });

@@ -94,7 +94,7 @@ thread_local! {
     /// Whether the thread is or was a worker, of whichever runtime. Cleared only where somebody else's thread has run
     /// tasks in its place (`in_place`): destructors that run while a worker leaves may not block either.
     static IS_WORKER_THREAD: Cell<bool> = const { Cell::new(false) };
-    /// Whether the task that the thread runs blocks in place.
+    /// Whether the task that the thread runs blocks in place, or the thread makes its last call after its work.
     static IS_AWAY: Cell<bool> = const { Cell::new(false) };
     /// Whether who runs on the thread has its worker exclusively.
     #[cfg(debug_assertions)]
@@ -103,7 +103,8 @@ thread_local! {
     static IS_POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread may wait for others: it is no worker, and was none; or it is in `block_in_place`.
+/// Whether the calling thread may wait for others: it is no worker, and was none; or it is away
+/// ([`is_away`]).
 #[inline]
 pub(crate) fn may_block() -> bool {
     is_away() || !IS_WORKER_THREAD.with(Cell::get)

@@ -54,7 +54,7 @@ impl Relief {
 /// Runs `f`, which may block the calling OS thread; what that thread leaves undone meanwhile others may do.
 pub(crate) fn block_in_place<R>(f: impl FnOnce() -> R) -> R {
     let _left = Left::here();
-    // Nobody fills the budget while the task does not give way, or who calls this in a future of `block_on`.
+    // Nobody fills the budget in there: the task, or the future of `block_on`, does not give way.
     coop::without_limit(f)
 }
 

@@ -75,14 +75,21 @@ fn what_is_called_when_a_thread_stops_may_block() {
     let (done, handle) = (Count::default(), other.handle().clone());
     let count = done.clone();
     let stops = move || {
-        assert_eq!(handle.block_on(async { quadrille::spawn(async { 1 }).await.unwrap() }), 1);
+        assert_eq!(
+            handle.block_on(async { quadrille::spawn(async { 1 }).await.unwrap() }),
+            1
+        );
         handle.block_on(async { time::sleep(Duration::from_millis(1)).await });
         drop(quadrille::thread::sync::Mutex::new(()).lock().unwrap());
         quadrille::thread::park_timeout(Duration::from_millis(1));
-        NAME.with(|name| name.set("stopped"));
+        assert_eq!(NAME.with(|name| name.replace("stopped")), "runs");
         count.add();
     };
-    let runtime = Runtime::builder().worker_threads(2).on_thread_stop(stops).build().unwrap();
+    let runtime = Runtime::builder()
+        .worker_threads(2)
+        .on_thread_stop(stops)
+        .build()
+        .unwrap();
     runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
     drop(runtime);
     assert_eq!(done.get(), 3, "two workers and a thread of the pool");

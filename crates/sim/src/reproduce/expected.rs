@@ -145,7 +145,9 @@ impl FromStr for Expected {
 /// Of each curve its name and its values, as the report prints them.
 fn curve_lines(row: &Row) -> Vec<String> {
     let line = |curve: &Curve| {
-        let cells: Vec<String> = (0..row.figure.axis.len()).map(|index| value(row, curve, index)).collect();
+        let cells: Vec<String> = (0..row.figure.axis.len())
+            .map(|index| value(row, curve, index))
+            .collect();
         format!("{}: {}", curve.name, cells.join(" | "))
     };
     row.curves.iter().map(line).collect()
@@ -205,13 +207,12 @@ impl Expected {
             return claims;
         }
         let head = claims.unwrap_or_else(|| format!("row {name} is {} as before, by other values", row.standing()));
-        let other = curves.iter().filter(|line| !expected.curves.contains(line));
-        let gone = expected.curves.iter().filter(|line| !curves.contains(line));
-        let lines: Vec<String> = gone
-            .map(|line| format!("\n  was {line}"))
-            .chain(other.map(|line| format!("\n  is  {line}")))
-            .collect();
-        Some(head + &lines.concat())
+        let count = curves.len().max(expected.curves.len());
+        let differing = (0..count).filter(|&index| expected.curves.get(index) != curves.get(index));
+        let line =
+            |word: &str, line: Option<&String>| line.map_or_else(String::new, |line| format!("\n  {word} {line}"));
+        let lines = differing.map(|index| line("was", expected.curves.get(index)) + &line("is ", curves.get(index)));
+        Some(head + &lines.collect::<String>())
     }
 }
 

@@ -46,7 +46,11 @@ fn every_message_arrives_on_every_machine() {
 /// The last tasks run on for long in the course of one event, since nothing else happens.
 #[test]
 fn a_run_lasts_until_its_last_task_has_ended() {
-    for (machine, workload) in [("core:1", "g=1,f=1,l=600"), ("core:1", "g=1,f=2,l=300"), ("core:2", "g=1,f=1,l=600")] {
+    for (machine, workload) in [
+        ("core:1", "g=1,f=1,l=600"),
+        ("core:1", "g=1,f=2,l=300"),
+        ("core:2", "g=1,f=1,l=600"),
+    ] {
         let run_for = |until| {
             let machine = machine.parse().unwrap();
             let workload: Hackbench = workload.parse().unwrap();
@@ -56,12 +60,18 @@ fn a_run_lasts_until_its_last_task_has_ended() {
                 .run(until)
         };
         let report = run_for(FOREVER);
+        assert!(report.finished, "{workload} on {machine}");
         let trace = report.trace.as_deref().unwrap();
         let exits = trace.lines().filter(|line| line.contains(" exit "));
         let times = exits.map(|line| line.split_whitespace().next().unwrap().parse::<u64>().unwrap());
         assert_eq!(times.max(), Some(report.time.0), "{workload} on {machine}");
         let limit = Nanos(report.time.0 - 1);
-        assert_eq!(run_for(limit).time, limit, "{workload} on {machine}");
+        let shorter = run_for(limit);
+        assert_eq!(
+            (shorter.time, shorter.finished),
+            (limit, false),
+            "{workload} on {machine}"
+        );
     }
 }
 

@@ -169,7 +169,10 @@ fn the_cap_counts_pulls_and_refuses_none() {
     policy.moved(&mut task, WorkerId(0), VIEW.now);
     assert!(policy.is_capped(&task, VIEW.now));
     let (back, reason) = policy.place_wake(&pulled_by(1), &mut task, &mut rng);
-    assert_eq!((drawn(back).as_str(), reason), ("idle in llc 1 or group 0", Reason::Pulled));
+    assert_eq!(
+        (drawn(back).as_str(), reason),
+        ("idle in llc 1 or group 0", Reason::Pulled)
+    );
     // What is not fetched is kept at home, which has more than it can do.
     let searched = WakeView {
         home_queued: 6,
