@@ -2,7 +2,8 @@
 //!
 //! From Mathieu Desnoyers' rate limits for wake-up migrations (LKML, September 2023): a task that was moved often in
 //! the last millisecond stays where its data is. What counts is a change of *group*; moves inside one are free, and
-//! neither a thief nor a pull (step 2 of [`place`](crate::Policy::place_wake)) is ever refused. States of the adaptive quota q, per task, at a group change:
+//! neither a thief nor a pull (step 2 of [`place`](crate::Policy::place_wake)) is ever refused. States of the adaptive
+//! quota q, per task, at a group change:
 //!
 //! | window | used u | becomes |
 //! |---|---|---|

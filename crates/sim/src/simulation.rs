@@ -4,7 +4,7 @@ use std::fmt;
 
 use quadrille_policy::{Config, ConfigError, Nanos, Plan, PlanError, Policy, WorkerId};
 
-use crate::cost::Cost;
+use crate::cost::{Cost, CostError};
 use crate::engine::Event;
 use crate::kernel::{Kernel, Units};
 use crate::machine::Machine;

@@ -264,8 +264,8 @@ impl Default for Aggregation {
 /// Policy 4, the migration cap: in a window, wakes may move a task between groups only so often; then it goes home.
 ///
 /// After the series by Mathieu Desnoyers, September 2023 (20230905171105.1005672-2- and
-/// -3-mathieu.desnoyers@efficios.com). It counts group changes only, never refuses a steal or what policy 3 fetches, and gives
-/// way when the home group does not get on with its work.
+/// -3-mathieu.desnoyers@efficios.com). It counts group changes only, never refuses a steal or what policy 3 fetches,
+/// and gives way when the home group does not get on with its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationCap {
     /// Default auto. It needs policy 1.

@@ -15,8 +15,8 @@
 //!   it one after the other. A waker that is called meanwhile puts its slot into the line again.
 //! - The set answers `Pending` only after it has found the line empty and left the parent, in one critical section. A
 //!   slot that joins the line later finds the parent and calls it; one that joined before makes the line not empty.
-//! - A poll goes through those that were taken before and those that stand in line when they are through. If others have
-//!   joined meanwhile it calls the parent itself, so that members that wake themselves can't hold the worker.
+//! - A poll goes through those that were taken before and those that stand in line when they are through. If others
+//!   have joined meanwhile it calls the parent itself, so that members that wake themselves can't hold the worker.
 
 use std::collections::VecDeque;
 use std::fmt;
