@@ -159,7 +159,7 @@ costs! {
     newidle_base = 500;
 }
 
-/// What a text may say at most: ten milliseconds, or as many lines. The product of two costs, as of a line and how many
+/// What a cost may be at most: ten milliseconds, or as many lines. The product of two costs, as of a line and how many
 /// there are, is a day: of those a hundred thousand can be added up.
 const COST_MAX: u64 = 10_000_000;
 
@@ -180,7 +180,7 @@ fn least(name: &str) -> u64 {
 }
 
 impl Cost {
-    /// Whether every cost is in its range: at most an hour, and those without which time would not go on at least 1.
+    /// Whether every cost is in the range that is named above: 10,000,000 at most, and what keeps time going at least.
     ///
     /// # Errors
     /// One line: the first that is not, and what was expected.

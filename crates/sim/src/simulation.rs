@@ -25,7 +25,7 @@ pub struct Simulation<W> {
     world: World,
 }
 
-/// A configuration that cannot be simulated on a machine; says which value and what was expected.
+/// A configuration, or a cost, that cannot be simulated on a machine; says which value and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimulationError(String);
 

@@ -185,7 +185,7 @@ fn a_file_that_was_not_there_is_not_left_by_a_comparison_that_cannot_write_the_o
     }
 }
 
-/// Of `compare` the unit tests know.
+/// The unit tests of `compare` check the same for that.
 #[test]
 fn a_simulation_is_written_although_nobody_reads_what_is_printed() {
     let file = std::env::temp_dir().join(format!("quadrille-closed-{}.json", std::process::id()));

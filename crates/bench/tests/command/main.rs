@@ -75,7 +75,10 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["sim", "--workload", "hackbunch"], "expected hackbench");
     check_usage_error(&["sim", "--workload", "hackbench:g=0"], "from 1 on");
     check_usage_error(&["sim", "--policy", "group=65"], "group");
-    check_usage_error(&["sim", "--cost", "poll=0,line_same=0"], "line_same=0: expected at least 1");
+    check_usage_error(
+        &["sim", "--cost", "poll=0,line_same=0"],
+        "line_same=0: expected at least 1",
+    );
     check_usage_error(&["sim", "--for", "0s"], "--for");
     check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
     check_usage_error(&["run-one", "{}"], "bad run description");

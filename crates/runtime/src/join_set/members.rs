@@ -3,9 +3,10 @@
 //! # Who owns what
 //!
 //! The set owns the *slots*: a member or none, and a waker that belongs to the slot for ever. Slots are used again, so
-//! a waker of a former member may still be called; the member of now is polled once too often then, nothing else. The
-//! set and the wakers share [`State`], under a lock: the line of slots to be polled, and the *parent*, the waker of
-//! whoever waits for the set. No member is polled, and no waker is cloned, called or dropped, while the lock is held.
+//! a waker of a former member may still be called; the member of now is polled once too often then, or has a place in
+//! line before it is ready: nothing is lost, and it may come out before one that was ready first. The set and the
+//! wakers share [`State`], under a lock: the line of slots to be polled, and the *parent*, the waker of whoever waits
+//! for the set. No member is polled, and no waker is cloned, called or dropped, while the lock is held.
 //!
 //! # No wake-up is lost
 //!
@@ -13,8 +14,9 @@
 //!   anybody waits for the set stand in line in that order as well, and not in that of their coming.
 //! - A slot leaves the line *before* its member is polled: the set takes the whole line for itself, and polls those in
 //!   it one after the other. A waker that is called meanwhile puts its slot into the line again.
-//! - The set answers `Pending` only after it has found the line empty and left the parent, in one critical section. A
-//!   slot that joins the line later finds the parent and calls it; one that joined before makes the line not empty.
+//! - The set waits only after it has polled all that it took, found the line empty and left the parent, in one critical
+//!   section. A slot that joins the line later finds the parent and calls it; one that joined before makes the line not
+//!   empty.
 //! - A poll goes through those that were taken before and those that stand in line when they are through. If others
 //!   have joined meanwhile it calls the parent itself, so that members that wake themselves can't hold the worker.
 
@@ -80,6 +82,10 @@ impl<F> Members<F> {
             self.slots.reserve(1);
             self.shared.lock().in_line.resize(self.slots.capacity(), false);
         }
+        debug_assert!(
+            self.shared.lock().in_line.len() > index,
+            "nobody else makes room for slots"
+        );
         let waker = Waker::from(Arc::new(SlotWaker {
             index,
             shared: Arc::clone(&self.shared),
@@ -104,9 +110,16 @@ impl<F> Members<F> {
         }
         // Who comes into these slots stands in line by what it does itself.
         self.taken.clear();
-        let mut state = self.shared.lock();
-        state.line.clear();
-        state.in_line.fill(false);
+        let parent = {
+            let mut state = self.shared.lock();
+            state.line.clear();
+            state.in_line.fill(false);
+            state.parent.take()
+        };
+        // There is nobody to wait for.
+        if let Some(parent) = parent {
+            parent.wake();
+        }
     }
 }
 
@@ -210,6 +223,7 @@ impl Shared {
 
     /// Takes the line, in exchange for an empty one.
     fn take_line(&self, empty: &mut VecDeque<usize>) {
+        debug_assert!(empty.is_empty());
         let state = &mut *self.lock();
         mem::swap(&mut state.line, empty);
         for &index in &*empty {
@@ -464,11 +478,35 @@ mod tests {
     }
 
     #[test]
+    fn those_who_finish_while_others_are_taken_come_after_them() {
+        let (mut set, members) = set_of(6);
+        [4, 2, 5].iter().for_each(|&index| members[index].finish(index));
+        assert_eq!(output(set.try_next()), Some(4));
+        [3, 0].iter().for_each(|&index| members[index].finish(index));
+        let outputs: Vec<_> = (0..5).map(|_| output(set.try_next())).collect();
+        assert_eq!(outputs, [Some(2), Some(5), Some(3), Some(0), None]);
+    }
+
+    #[test]
+    fn who_waits_for_a_set_that_is_cleared_is_called() {
+        let (mut set, _members) = set_of(2);
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        let mut cx = Context::from_waker(&waker);
+        assert!(set.poll_next(&mut cx).is_pending());
+        set.clear();
+        assert_eq!(*count.0.lock().unwrap(), 1);
+        assert_eq!(set.poll_next(&mut cx).map(output), Poll::Ready(None));
+    }
+
+    #[test]
     fn those_who_come_after_a_clearing_have_their_own_order() {
         for order in [[0, 1], [1, 0]] {
-            let (mut set, members) = set_of(2);
-            members[0].finish(0);
-            members[1].finish(1);
+            // One is taken out of the line already, and one has come later.
+            let (mut set, members) = set_of(4);
+            (0..3).for_each(|index| members[index].finish(index));
+            assert_eq!(output(set.try_next()), Some(0));
+            members[3].finish(3);
             let later: Vec<Member> = (0..2).map(|_| Member::default()).collect();
             set.clear();
             later.iter().for_each(|member| add(&mut set, member));

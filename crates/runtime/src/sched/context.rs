@@ -135,7 +135,7 @@ pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// Whether the task that the calling thread runs blocks in place.
+/// Whether the task that the calling thread runs blocks in place, or the thread makes its last call after its work.
 #[inline]
 pub(crate) fn is_away() -> bool {
     IS_AWAY.with(Cell::get)

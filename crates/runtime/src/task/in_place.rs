@@ -16,9 +16,9 @@ use crate::sched::in_place;
 /// [`thread::sync`](crate::thread::sync) block it, in a task as in a user-level thread. The runtime stays the current
 /// one, and so do [`thread::current`](crate::thread::current) and what
 /// [`quadrille::thread_local!`](crate::thread_local!) declares. What polls in there without a [budget](crate::coop) of
-/// its own, as a foreign `block_on`, has no limit. A runtime that a task drops in there does not wait for its threads,
-/// as elsewhere in a task. On a thread that is no worker, in a `block_in_place`, and in a destructor that runs while
-/// its worker leaves, `f` is only called.
+/// its own, as a foreign `block_on`, has no limit. A runtime that is dropped in there, by a task or a future of
+/// `block_on`, does not wait for its threads, as elsewhere there. On a thread that is no worker, in a `block_in_place`,
+/// and in a destructor that runs while its worker leaves, `f` is only called.
 ///
 /// ```
 /// # let runtime = quadrille::Runtime::builder().worker_threads(1).build()?;

@@ -76,6 +76,18 @@ fn a_run_lasts_until_its_last_task_has_ended() {
 }
 
 #[test]
+fn costs_with_which_time_stands_still_are_refused_however_they_are_made() {
+    let cost = Cost {
+        poll: 0,
+        ..Cost::default()
+    };
+    let workload = Hackbench::default();
+    let machine = "core:1".parse().unwrap();
+    let refused = Simulation::new(machine, cost, Config::default(), Model::Shipped, workload, 1);
+    assert_eq!(refused.unwrap_err().to_string(), "poll=0: expected at least 1");
+}
+
+#[test]
 fn every_message_arrives_under_every_policy() {
     for config in [
         "group=1",
