@@ -16,7 +16,8 @@
 //! C is no property of the machine alone: where other programs want the same CPUs, who is woken waits for its turn,
 //! milliseconds if the kernel's slices are so long, or takes a CPU from somebody on whom our tasks may wait. Then one
 //! worker fewer is more. So a measurement counts as what it is, with what is lost after that
-//! ([`Contention`](crate::Contention)), up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most: one
+//! ([`Contention`](crate::Contention)), up to 10 ms ([`WakeCost::most`]), but as 8 times the average at most
+//! (of one below [`WakeCost::first`], as 8 times that): one
 //! outlier, of a virtual machine that was not run, hardly doubles it, and contention is known after a few. Who is no
 //! longer woken is no longer measured: in each interval of the sentinel a 256th of what exceeds 100 us
 //! ([`WakeCost::kept`]) is forgotten, so that 2 ms are 200 us after 0.4 s without a measurement.

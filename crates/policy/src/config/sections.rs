@@ -137,7 +137,7 @@ pub struct IdleFilter {
     /// Share (1/1024) of random probes that meet an idle worker below which a waker looks at the mask of idle groups.
     /// Default 256, at most `probe_above`. Ours, assumed.
     pub mask_below: u16,
-    /// Share (1/1024) from which it only probes. Default 512, at most 1024. Ours, assumed.
+    /// Share (1/1024) above which it only probes. Default 512, at most 1024. Ours, assumed.
     pub probe_above: u16,
     /// How often a worker asks itself whether to probe or to look at the mask. Default 10 ms, 100 us to 10 s. Ours,
     /// assumed.

@@ -221,8 +221,12 @@ impl Shared {
         !self.policy.limits_steals(thief, own) || decisions::steal_remote(&self.policy, &view()) > 0
     }
 
-    /// Ends the epoch of a set, if it is due: what it prefers, and how many of its tasks come there.
-    fn end_epoch(&self, slot: Slot<'_>, last_run: Nanos, now: Nanos) {
+    /// Ends the epoch of a set, if it is due: what it prefers, and how many of its tasks come there. `before` is when
+    /// it had run; `None`: not of late, so that one epoch passes before it prefers anything, and not its first teller
+    /// alone decides.
+    fn end_epoch(&self, slot: Slot<'_>, before: Option<Nanos>, now: Nanos) {
+        // From here time begins a time-out earlier: this process may be younger than that.
+        let later = |at: Nanos| Nanos(at.0.saturating_add(self.policy.config.aggregation.ttl.0));
         let decide = |known: Known, epoch: &Epoch| {
             let mut set = known.policy;
             decisions::prefer(
@@ -234,8 +238,8 @@ impl Shared {
                     // A ledger tells of sets of several tasks only; who runs counts by its time.
                     tasks: 2,
                     llc_workers: self.policy.smallest_llc(),
-                    last_run,
-                    now,
+                    last_run: before.map_or(Nanos(0), later),
+                    now: later(now),
                 },
             );
             let preferred = set.preferred.map_or(0, LlcId::index);

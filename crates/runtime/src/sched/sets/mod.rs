@@ -185,19 +185,25 @@ impl Sets {
             .is_ok()
     }
 
-    /// Adds what a worker behind `llc` tells of a set. Returns its slot, and when it had run before; nothing, if there
-    /// is no slot for it.
-    pub(crate) fn add(&self, share: Share, llc: usize, now: Nanos) -> Option<(Slot<'_>, Nanos)> {
-        let slot = self.find(share.number).or_else(|| self.claim(share.number, now))?;
-        let before = slot.last_run();
-        // After a pause the old sums say nothing.
-        if now.since(before) >= self.ttl
-            && let Some(turn) = slot.books.tally.turn_early(now.0)
-            && slot.last_run() == before
-        {
-            turn.clear();
-            slot.publish(slot.head(), Head::new(share.number, Known::default()));
-        }
+    /// Adds what a worker behind `llc` tells of a set. Returns its slot, and when it had run before, if that is known;
+    /// nothing, if there is no slot for it.
+    pub(crate) fn add(&self, share: Share, llc: usize, now: Nanos) -> Option<(Slot<'_>, Option<Nanos>)> {
+        let (slot, before) = match self.find(share.number) {
+            Some(slot) => {
+                let before = slot.last_run();
+                // After a pause the old sums say nothing.
+                if now.since(before) >= self.ttl
+                    && let Some(turn) = slot.books.tally.turn_early(now.0)
+                    && slot.last_run() == before
+                {
+                    turn.clear();
+                    slot.publish(slot.head(), Head::new(share.number, Known::default()));
+                }
+                (slot, Some(before))
+            }
+            // The slot says now, for the other claimers; the set itself has not run before.
+            None => (self.claim(share.number, now)?, None),
+        };
         // Ordering: Relaxed; a time, once an epoch and worker.
         slot.books.last_run.store(now.0, Ordering::Relaxed);
         slot.books.tally.add(llc, share.ns);

@@ -82,13 +82,29 @@ fn after_a_pause_a_set_begins_anew() {
     let (slot, _) = sets.add(share(9, 100), 0, at(100)).unwrap();
     assert!(end(slot, at(100), known(Some(0), false, 1)).is_some());
     let (_, before) = sets.add(share(9, 10), 1, at(149)).unwrap();
-    assert_eq!(before, at(100));
+    assert_eq!(before, Some(at(100)));
     assert_ne!(sets.look(SetId::declared(9)), Known::default());
     // Who looks compares no times: 10 s later the first wakes go where the set was, until somebody tells that it runs.
     assert_eq!(sets.look(SetId::declared(9)), known(Some(0), false, 1));
     sets.add(share(9, 7), 1, at(10_149)).unwrap();
     assert_eq!(sets.look(SetId::declared(9)), Known::default());
     assert_eq!(end(slot, at(10_300), Known::default()), Some((vec![0, 7, 0], 2)));
+}
+
+#[test]
+fn a_set_that_is_new_has_not_run_before() {
+    let sets = table();
+    let at = Nanos::from_millis;
+    let number = |way: usize| 9 + u32::try_from(way * SLOTS).unwrap();
+    for way in 0..WAYS {
+        let (_, before) = sets.add(share(number(way), 100), 0, at(100)).unwrap();
+        assert_eq!(before, None);
+        let (_, before) = sets.add(share(number(way), 100), 1, at(101)).unwrap();
+        assert_eq!(before, Some(at(100)));
+    }
+    // Neither has one that takes the place of another.
+    let (_, before) = sets.add(share(number(WAYS), 40), 1, at(151)).unwrap();
+    assert_eq!(before, None);
 }
 
 #[test]
