@@ -296,7 +296,7 @@ fn counts(values: Named<'_, usize>) -> Checked {
 
 /// A number that may not be 0.
 fn within(name: &str, value: usize, max: usize) -> Checked {
-    expect(value > 0, name, value, "at least 1")?;
+    counts(&[(name, value)])?;
     expect(value <= max, name, value, &format!("at most {max}"))
 }
 

@@ -167,7 +167,7 @@ impl<T> JoinHandle<T> {
     /// Whether the task has finished, else `waker` is told when it has. Unlike a poll it takes no result, and nobody
     /// counts as waiting.
     pub(crate) fn is_done_or_tells(&mut self, waker: &Waker) -> bool {
-        self.claim == Claim::Spent || self.header().lifecycle.poll_done(waker).is_ready()
+        self.header().lifecycle.poll_done(waker).is_ready()
     }
 
     /// What the task has left, once. `None`: it was dropped, or that has been taken.
