@@ -16,7 +16,7 @@ impl WaiterId {
     /// The one waiter of those who poll without a future of their own.
     pub(super) const SHARED: WaiterId = WaiterId(0);
 
-    /// What tells places from numbers, which have 32 bits.
+    /// What tells places from numbers, which never come so far.
     const PLACE: u64 = 1 << 63;
 
     /// A thread that has something at this address for as long as it lives.
@@ -43,8 +43,9 @@ pub(super) struct Source {
 pub(super) struct Waiters {
     read: SideWaiters,
     write: SideWaiters,
-    /// The waiter that came last.
-    last: u32,
+    /// The waiter that came last. Never used again: it would take the place of one that still waits, who then waits for
+    /// ever.
+    last: u64,
 }
 
 /// Who waits for one side: most often one.
@@ -278,12 +279,12 @@ impl Waiters {
 
     /// Adds a waiter, or gives the one of that name another waker. Returns a waker to be dropped without the lock.
     fn put(&mut self, side: Side, waiter: &mut Option<WaiterId>, waker: Waker) -> Option<Waker> {
-        if waiter.is_none() {
+        let replaced = self.take(side, *waiter);
+        let id = *waiter.get_or_insert_with(|| {
             // Zero is everyone's.
-            self.last = self.last.checked_add(1).unwrap_or(1);
-        }
-        let id = *waiter.get_or_insert(WaiterId(self.last.into()));
-        let replaced = self.take(side, Some(id));
+            self.last += 1;
+            WaiterId(self.last)
+        });
         let waiters = self.side(side);
         if waiters.first.is_none() {
             waiters.first = Some((id, waker));
@@ -312,6 +313,19 @@ mod tests {
     use std::task::Wake;
 
     use super::*;
+
+    /// A day of waits that were given up, 50,000 a second, come to more than 32 bits.
+    #[test]
+    fn a_name_is_not_given_again_while_its_waiter_waits() {
+        let source = Source::new();
+        let (mut long, mut brief) = (None, None);
+        assert!(poll(&source, Side::Read, &mut long, false).is_pending());
+        source.lock().last += u64::from(u32::MAX);
+        assert!(poll(&source, Side::Read, &mut brief, false).is_pending());
+        assert_ne!(long, brief);
+        source.remove_waiter(Side::Read, brief.unwrap());
+        assert_eq!(event(&source, true, false), 1, "who has waited for long is told");
+    }
 
     /// Polls with a waker that does nothing.
     fn poll(source: &Source, side: Side, waiter: &mut Option<WaiterId>, eager: bool) -> Poll<Result<Tick, Closed>> {
