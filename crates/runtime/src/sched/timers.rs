@@ -205,6 +205,20 @@ impl Context {
         fired
     }
 
+    /// Fires what has expired with any worker, for the task that runs here. How often that has to give way until all that
+    /// were queued here before it, or are now, have run: each time all of its own kind do, bound or not, and, but for the
+    /// first time, one of the other.
+    fn fire_in_task(&self) -> u64 {
+        let before = self.local.len() + self.bound.len() + usize::from(!self.me().slot.is_empty());
+        let batch = Batch::begin(self);
+        let fired = self.shared.fire_of_all();
+        drop(batch);
+        if self.local.len() > 0 {
+            self.offer();
+        }
+        fired + before as u64 + 1
+    }
+
     /// Fires what has expired with a worker that does not come to it. Whether there was anything.
     pub(super) fn fire_overdue_of(&self, worker: usize, now: Nanos) -> bool {
         if !self.shared.is_overdue(worker, now) {
@@ -305,15 +319,27 @@ impl Shared {
     }
 
     /// Fires what has expired with any worker: for a thread that runs tasks in place of all of them, and when a clock
-    /// is moved.
-    pub(crate) fn fire_of_all(&self) {
+    /// is moved. How many timers.
+    pub(crate) fn fire_of_all(&self) -> u64 {
         let due = |worker: &usize| self.workers[*worker].timers.first() != u64::MAX;
-        for worker in (0..self.worker_count()).filter(due) {
+        let fire = |worker: usize| {
             let now = self.clock.now();
-            if self.workers[worker].timers.first() <= now {
-                self.fire_of(worker, now);
+            let is_due = self.workers[worker].timers.first() <= now;
+            if is_due { self.fire_of(worker, now) } else { 0 }
+        };
+        (0..self.worker_count()).filter(due).map(fire).sum()
+    }
+
+    /// Fires what has expired by a move of the clock. After so many times of giving way those that it has woken have
+    /// run, if all of them are on the worker whose task has moved it.
+    pub(crate) fn fire_moved(&self) -> u64 {
+        Context::with(|context| match context {
+            Some(context) if std::ptr::eq(&*context.shared, self) => context.fire_in_task(),
+            _ => {
+                self.fire_of_all();
+                1
             }
-        }
+        })
     }
 
     /// How long it is until the first timer of any worker expires, ns.

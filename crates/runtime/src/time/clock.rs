@@ -421,8 +421,9 @@ pub fn resume() {
 
 /// Moves the paused clock of the current runtime by `duration`, and lets the tasks run whose timers expire by that.
 ///
-/// They all see the new time: to see each deadline come, sleep. In a task those that are woken have run once when it
-/// returns.
+/// They all see the new time: to see each deadline come, sleep. In a task of a runtime with one worker those that are
+/// woken have run once when it returns, in the order of their deadlines as far as they are of one kind: bound to the
+/// worker (`spawn_local`, `spawn_pinned`, user-level threads) or not.
 ///
 /// A duration that the clock can't express, which lasts for 292 years, means about 30 years, as for
 /// [`sleep`](super::sleep). At its end the clock stays, and what is set then is ready at once.
@@ -441,6 +442,7 @@ pub async fn advance(duration: Duration) {
     shared
         .clock
         .advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-    shared.fire_of_all();
-    yield_now().await;
+    for _ in 0..shared.fire_moved() {
+        yield_now().await;
+    }
 }

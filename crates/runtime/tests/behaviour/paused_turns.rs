@@ -3,17 +3,19 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use futures_lite::future::poll_once;
 use quadrille::sync::{mpmc, oneshot};
-use quadrille::time::{self, Instant, sleep, timeout};
+use quadrille::task::yield_now;
+use quadrille::time::{self, Instant, advance, sleep, timeout};
 use quadrille::{Runtime, Wait as _, thread};
 
 use crate::wait::watched;
 
 const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
 
 fn paused() -> Runtime {
     Runtime::builder().start_paused(true).build().unwrap()
@@ -344,5 +346,79 @@ fn a_wait_with_a_limit_goes_on_when_the_clock_does() {
         });
         assert_eq!(waiting.await.unwrap().expect("no hour has passed"), Ok(1));
         resuming.await.unwrap();
+    });
+}
+
+/// Runs a task on the one worker of a paused runtime: bound to it or not.
+fn in_a_task(is_bound: bool, body: impl Future<Output = ()> + Send + 'static) {
+    watched("a task that moves the clock", move || {
+        let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
+        let task = async move {
+            if is_bound {
+                quadrille::task::spawn_pinned(move || body).await
+            } else {
+                quadrille::spawn(body).await
+            }
+        };
+        runtime.block_on(task).unwrap();
+    });
+}
+
+/// So many tasks that sleep for an hour, one a minute, and note it; all have set their timers when this returns.
+async fn sleepers(count: u64, are_bound: bool) -> Arc<Mutex<Vec<u64>>> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..count {
+        let log = Arc::clone(&log);
+        let task = async move {
+            sleep(HOUR + MINUTE * u32::try_from(number).unwrap()).await;
+            log.lock().unwrap().push(number);
+        };
+        if are_bound {
+            drop(quadrille::task::spawn_local(task));
+        } else {
+            drop(quadrille::spawn(task));
+        }
+    }
+    for _ in 0..2 * count {
+        yield_now().await;
+    }
+    log
+}
+
+#[test]
+fn who_is_woken_by_an_advance_of_a_task_has_run_in_order() {
+    for (is_bound, are_bound) in [(false, false), (false, true), (true, false), (true, true)] {
+        in_a_task(is_bound, async move {
+            let log = sleepers(8, are_bound).await;
+            advance(2 * HOUR).await;
+            let all: Vec<u64> = (0..8).collect();
+            assert_eq!(*log.lock().unwrap(), all, "bound: {is_bound}, of sleepers: {are_bound}");
+        });
+    }
+}
+
+/// Its poll is the last of a streak out of the slot, after which the deque has its turn.
+#[test]
+fn who_is_woken_at_the_end_of_a_streak_has_run() {
+    in_a_task(false, async {
+        let log = sleepers(1, false).await;
+        let (to_first, at_first) = mpmc::bounded(1);
+        let (to_second, at_second) = mpmc::bounded(1);
+        let (to_us, at_us) = mpmc::bounded(1);
+        drop(quadrille::spawn(async move {
+            let message = at_first.recv().await;
+            to_second.try_send(message).unwrap();
+        }));
+        drop(quadrille::spawn(async move {
+            let message = at_second.recv().await.unwrap();
+            to_us.try_send(message).unwrap();
+        }));
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        to_first.try_send(()).unwrap();
+        assert_eq!(at_us.recv().await, Ok(Ok(())));
+        advance(2 * HOUR).await;
+        assert_eq!(log.lock().unwrap().len(), 1);
     });
 }
