@@ -118,6 +118,8 @@ impl_as_fd!(fd: PipeReader);
 
 /// The end of a [`pipe`], or of a named one, that is written to. It is watched for that alone: whoever waits for
 /// [`READABLE`](Interest::READABLE) waits for ever.
+///
+/// Its reader sees the end when it is dropped, and not before: to close it as an `AsyncWrite` does nothing.
 #[derive(Debug)]
 pub struct PipeWriter {
     fd: AsyncFd<io::PipeWriter>,

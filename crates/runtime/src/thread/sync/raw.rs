@@ -53,9 +53,9 @@
 //!
 //! **M3, bounded passing.** A waiter that was told and came too late [`VAIN_MAX`] times reserves the lock: it is the
 //! first, and nobody else takes the lock until it did or gave up. So a waiter is passed by whoever runs during four
-//! wake-ups, and by those who came before it. Readers do not pass anybody who waits. No convoy: as long as waiters get
-//! the lock at all within that, a running thread takes a free lock at once, and the lock is never kept for somebody who
-//! sleeps.
+//! wake-ups, and by those who came before it. Readers do not pass anybody in the list, so that those who overlap end.
+//! No convoy: as long as waiters get the lock at all within that, a running thread takes a free lock at once, and the
+//! lock is never kept for somebody who sleeps.
 //!
 //! # Rejected
 //!

@@ -23,8 +23,9 @@ use crate::thread::wait::wait_on;
 /// Lets many threads and tasks read a value, or one change it, as [`std::sync::RwLock`].
 ///
 /// How it waits, and what fairness and deadlock mean, is as for [`Mutex`](super::Mutex). A reader does not pass those
-/// who wait already, so a writer is not starved by readers that overlap; a thread that reads twice at once may
-/// therefore deadlock with a writer that came in between. A writer that panics poisons the lock, a reader does not.
+/// who are in line; one that was woken and has not come yet can be passed, as with a mutex, four times at most. So a
+/// writer is not starved by readers that overlap; a thread that reads twice at once may therefore deadlock with a
+/// writer that came in between. A writer that panics poisons the lock, a reader does not.
 ///
 /// ```
 /// use quadrille::thread::sync::RwLock;
