@@ -18,8 +18,8 @@ use crate::task::runtime_of_future;
 
 /// Waits until something with a file descriptor can be read or written: a pipe, a socket, an eventfd.
 ///
-/// It sets the descriptor to non-blocking mode, and watches it until it is dropped. Regular files can't be watched: that
-/// is what [`fs::File`](crate::fs::File) is for.
+/// It sets the descriptor to non-blocking mode, and watches it until it is dropped. Regular files can't be watched:
+/// that is what [`fs::File`](crate::fs::File) is for.
 ///
 /// At the end of its runtime whoever waits has an error, but for futures that the tasks of that runtime poll by their
 /// own wakers: those hear nothing, and are dropped where they wait.

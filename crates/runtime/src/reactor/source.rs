@@ -43,8 +43,8 @@ pub(super) struct Source {
 pub(super) struct Waiters {
     read: SideWaiters,
     write: SideWaiters,
-    /// The waiter that came last. Never used again: it would take the place of one that still waits, who then waits for
-    /// ever.
+    /// The waiter that came last. Never used again: of two with one name who polls again, or gives up, takes the other
+    /// out, who then waits for ever.
     last: u64,
 }
 

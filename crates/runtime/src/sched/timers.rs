@@ -205,18 +205,24 @@ impl Context {
         fired
     }
 
-    /// Fires what has expired with any worker, for the task that runs here. How often that has to give way until all that
-    /// were queued here before it, or are now, have run: each time all of its own kind do, bound or not, and, but for the
-    /// first time, one of the other.
-    fn fire_in_task(&self) -> u64 {
-        let before = self.local.len() + self.bound.len() + usize::from(!self.me().slot.is_empty());
+    /// Fires what has expired with any worker, for the task that runs here. Behind what it has woken.
+    fn fire_in_task(&self) -> Mark {
         let batch = Batch::begin(self);
-        let fired = self.shared.fire_of_all();
+        self.shared.fire_of_all();
         drop(batch);
         if self.local.len() > 0 {
             self.offer();
         }
-        fired + before as u64 + 1
+        Mark {
+            local: self.local.end(),
+            bound: self.me().counters.bound_pops.get() + self.bound.listed() as u64,
+        }
+    }
+
+    /// Whether what was queued here before the mark has been taken.
+    fn is_past(&self, mark: Mark) -> bool {
+        let has_passed_local = self.local.len() == 0 || self.local.front() >= mark.local;
+        has_passed_local && self.me().counters.bound_pops.get() >= mark.bound
     }
 
     /// Fires what has expired with a worker that does not come to it. Whether there was anything.
@@ -230,19 +236,31 @@ impl Context {
     }
 }
 
+/// Up to where the deque and the bound FIFO of a worker were filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// Where the deque ended.
+    local: u64,
+    /// How many the FIFO had given out when all of it was.
+    bound: u64,
+}
+
 /// While it lives, tasks that are woken here are queued one behind the other, and nobody is woken for each.
-struct Batch<'a>(&'a Context);
+struct Batch<'a> {
+    context: &'a Context,
+    is_within: bool,
+}
 
 impl<'a> Batch<'a> {
     fn begin(context: &'a Context) -> Self {
-        context.in_batch.set(true);
-        Self(context)
+        let is_within = context.in_batch.replace(true);
+        Self { context, is_within }
     }
 }
 
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        self.0.in_batch.set(false);
+        self.context.in_batch.set(self.is_within);
     }
 }
 
@@ -330,16 +348,24 @@ impl Shared {
         (0..self.worker_count()).filter(due).map(fire).sum()
     }
 
-    /// Fires what has expired by a move of the clock. After so many times of giving way those that it has woken have
-    /// run, if all of them are on the worker whose task has moved it.
-    pub(crate) fn fire_moved(&self) -> u64 {
-        Context::with(|context| match context {
-            Some(context) if std::ptr::eq(&*context.shared, self) => context.fire_in_task(),
-            _ => {
+    /// Fires what has expired by a move of the clock. If a task of ours has moved it, behind what that has woken.
+    pub(crate) fn fire_moved(&self) -> Option<Mark> {
+        Context::with(|context| match context.filter(|context| self.is_of(context)) {
+            Some(context) => Some(context.fire_in_task()),
+            None => {
                 self.fire_of_all();
-                1
+                None
             }
         })
+    }
+
+    /// Whether the worker has taken all before the mark that its task has set; also if the task is elsewhere by now.
+    pub(crate) fn has_passed(&self, mark: Mark) -> bool {
+        Context::with(|context| context.is_none_or(|context| !self.is_of(context) || context.is_past(mark)))
+    }
+
+    fn is_of(&self, context: &Context) -> bool {
+        std::ptr::eq(&*context.shared, self)
     }
 
     /// How long it is until the first timer of any worker expires, ns.

@@ -364,22 +364,29 @@ fn in_a_task(is_bound: bool, body: impl Future<Output = ()> + Send + 'static) {
     });
 }
 
-/// So many tasks that sleep for an hour, one a minute, and note it; all have set their timers when this returns.
+fn spawn(is_bound: bool, task: impl Future<Output = ()> + Send + 'static) {
+    if is_bound {
+        drop(quadrille::task::spawn_local(task));
+    } else {
+        drop(quadrille::spawn(task));
+    }
+}
+
+/// So many tasks that sleep for an hour and more, one a minute longer than the other, note it, and wake one each that
+/// is of their kind and would follow them at once; all wait when this returns.
 async fn sleepers(count: u64, are_bound: bool) -> Arc<Mutex<Vec<u64>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
     for number in 0..count {
         let log = Arc::clone(&log);
-        let task = async move {
+        let (sender, receiver) = mpmc::bounded(1);
+        spawn(are_bound, async move {
             sleep(HOUR + MINUTE * u32::try_from(number).unwrap()).await;
             log.lock().unwrap().push(number);
-        };
-        if are_bound {
-            drop(quadrille::task::spawn_local(task));
-        } else {
-            drop(quadrille::spawn(task));
-        }
+            sender.try_send(()).unwrap();
+        });
+        spawn(are_bound, async move { receiver.recv().await.unwrap() });
     }
-    for _ in 0..2 * count {
+    for _ in 0..4 * count {
         yield_now().await;
     }
     log
