@@ -46,7 +46,9 @@ impl Group {
             return Entry::Mailbox;
         };
         let spin = world.policy.config.wake_groups.on_contention == OnContention::Spin;
-        if member && (spin || !self.lock.is_taken(world.now)) {
+        let contended = member && self.lock.is_taken(world.now);
+        world.counters(by).lock_contended += u64::from(contended);
+        if member && (spin || !contended) {
             let hold = Nanos(world.cost.group_hold);
             let taken = self.lock.take(world.when(*t), by, hold, &world.space, &world.cost);
             world.counters(by).lock_wait_ns += taken.waited.0;
@@ -54,7 +56,6 @@ impl Group {
             self.fifo.push_back(task);
             return Entry::Direct;
         }
-        world.counters(by).lock_contended += u64::from(member);
         t.0 += self.head.write(world.when(*t), by, &world.space, &world.cost).0;
         self.mailbox.push_back(task);
         Entry::Mailbox
@@ -138,9 +139,11 @@ impl Injector {
         sink: &mut VecDeque<TaskId>,
     ) -> Option<TaskId> {
         t.0 += self.line.read(by, &world.space, &world.cost).0 + world.cost.search_step;
+        // No more than half, which is what the runtime's queue gives at once.
+        let most = self.tasks.len().div_ceil(2);
+        let share = (self.tasks.len() / world.worker_count() + 1).min(most);
         let first = self.tasks.pop_front()?;
         t.0 += self.line.write(world.when(*t), by, &world.space, &world.cost).0;
-        let share = self.tasks.len() / world.worker_count() + 1;
         let moved = share.min(limit).saturating_sub(1).min(self.tasks.len());
         t.0 += world.cost.local_queue * moved as u64;
         sink.extend(self.tasks.drain(..moved));

@@ -140,6 +140,8 @@ pub(crate) struct Shipped {
     scanned: Option<(LlcId, Option<Seat>)>,
     /// Measured cost of waking a parked worker, moving average.
     wake_cost: Nanos,
+    /// When some of it was forgotten.
+    wake_forgotten: Nanos,
     /// When counts are published, and the lines that they are published to: one a cache, or one for all.
     rule: LazyRule,
     load_lines: Vec<Line>,
@@ -204,6 +206,7 @@ impl Shipped {
             sleepers: Sleepers::new(world, scans),
             scanned: None,
             wake_cost: policy.config.wake_cost.first,
+            wake_forgotten: Nanos(0),
             rule: policy.lazy_rule(),
             load_lines: vec![Line::default(); plan.llcs.len()],
             rng: Rng::new(!seed),
@@ -229,7 +232,9 @@ impl Shipped {
             world.counters(worker).local_pops += 1;
             return Some(task);
         }
-        me.slot.take()
+        let found = me.slot.take();
+        me.streaks_begun += u32::from(found.is_some());
+        found
     }
 
     /// Between tasks, every interval: read the clock, offer surplus, serve the shared queues.

@@ -172,8 +172,10 @@ impl Shipped {
         limit: Nanos,
         t: &mut Nanos,
     ) -> Option<TaskId> {
-        for i in 0..groups_behind(world, worker, llc) {
-            let group = world.policy.plan.llcs[llc.index()].groups[i].index();
+        for i in 0..world.policy.plan.llcs[llc.index()].groups.len() {
+            let Some(group) = other_group(world, worker, llc, i) else {
+                continue;
+            };
             if self.waits(world, worker, group, t)
                 && self.groups[group].age(*t) >= limit
                 && let Some(task) = self.rescue_from(world, worker, (group, Cause::Rescue), t)
@@ -195,8 +197,10 @@ impl Shipped {
         let home = world.policy.plan.workers[worker.index()].llc;
         let limit = world.policy.config.wake_groups.rescue_llc;
         let mut left = None;
-        for i in 0..groups_behind(world, worker, home) {
-            let group = world.policy.plan.llcs[home.index()].groups[i].index();
+        for i in 0..world.policy.plan.llcs[home.index()].groups.len() {
+            let Some(group) = other_group(world, worker, home, i) else {
+                continue;
+            };
             if !self.waits(world, worker, group, t) {
                 continue;
             }
@@ -252,13 +256,9 @@ impl Shipped {
     }
 }
 
-/// How many groups' queues a searcher looks at behind a cache: none, if there is only its own.
-fn groups_behind(world: &World, worker: WorkerId, llc: LlcId) -> usize {
+/// The group `i` behind a cache, but for the searcher's own, whose queue it looks at as a member does.
+fn other_group(world: &World, worker: WorkerId, llc: LlcId, i: usize) -> Option<usize> {
     let plan = &world.policy.plan;
-    let groups = &plan.llcs[llc.index()].groups;
-    if groups[..] == [plan.workers[worker.index()].group] {
-        0
-    } else {
-        groups.len()
-    }
+    let group = plan.llcs[llc.index()].groups[i];
+    (group != plan.workers[worker.index()].group).then_some(group.index())
 }

@@ -307,6 +307,7 @@ impl Shipped {
         let mut t = t;
         self.judge_theft(world, worker, t);
         if let Some(task) = self.take_near(world, worker, &mut t) {
+            self.workers[worker.index()].begin_streak(t);
             return self.run(world, worker, task, t);
         }
         self.run_dry(world, worker, &mut t);
@@ -430,8 +431,9 @@ impl Shipped {
     /// It was claimed, and the token is there.
     pub(super) fn come_back(&mut self, world: &mut World, worker: WorkerId, t: Nanos) -> Next {
         self.sleepers.resign(worker);
-        let me = &mut self.workers[worker.index()];
-        self.wake_cost = world.policy.measured_wake(self.wake_cost, t.since(me.unparked_at));
+        self.forget_wake(world, t);
+        let took = t.since(self.workers[worker.index()].unparked_at);
+        self.wake_cost = world.policy.measured_wake(self.wake_cost, took);
         self.search_from(world, worker, true, false, t)
     }
 

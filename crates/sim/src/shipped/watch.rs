@@ -59,13 +59,21 @@ impl Shipped {
         (advanced, stuck)
     }
 
+    /// Forgets some of what waking a worker has cost, by the intervals since somebody did so last, whoever looks.
+    pub(super) fn forget_wake(&mut self, world: &World, now: Nanos) {
+        let intervals = now.since(self.wake_forgotten).0 / world.policy.config.sentinel_interval.0;
+        if intervals > 0 {
+            self.wake_forgotten = now;
+            self.wake_cost = world.policy.forget_wake(self.wake_cost, intervals);
+        }
+    }
+
     /// The sentinel's look at every queue.
     pub(super) fn look(&mut self, world: &mut World, observer: WorkerId, now: Nanos) -> Look {
         let rounds = &mut self.workers[observer.index()].rounds;
         let interval = rounds.passed(now).0;
         rounds.last = now;
-        // Only one worker looks at a time, once an interval.
-        self.wake_cost = world.policy.forget_wake(self.wake_cost, 1);
+        self.forget_wake(world, now);
         let recent = interval <= 2 * world.policy.config.sentinel_interval.0;
         let mut active = false;
         let mut reason = self.injectors.iter().any(|injector| !injector.is_empty())
@@ -101,6 +109,7 @@ impl Shipped {
             return None;
         }
         me.rounds.last = *t;
+        self.forget_wake(world, *t);
         let found = self
             .take_from_stuck(world, worker, t)
             .or_else(|| self.take_from_next_llc(world, worker, t));
