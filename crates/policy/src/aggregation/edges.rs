@@ -1,7 +1,7 @@
 //! Who wakes whom: tasks that one other cache wakes again and again belong there, unless their waker wakes many.
 
 use super::LlcView;
-use crate::{Nanos, Policy, TaskPolicy, WorkerId, config::Aggregation};
+use crate::{Nanos, NodeId, Policy, TaskPolicy, WorkerId, config::Aggregation};
 
 /// Wakers that a worker remembers. A power of two. The size of a table and no constant of the policy: of who is
 /// forgotten nothing is known, as of everybody who begins.
@@ -102,15 +102,16 @@ impl Policy {
     /// [`CouplingView::waker`](crate::CouplingView): the last [`pull_after`](crate::Aggregation::pull_after) wakes came
     /// from that cache.
     ///
-    /// With [`drift`](crate::Aggregation::drift) another node is counted as a whole: a wake from any of its caches
-    /// counts, and one from home's node takes one back before anything else is counted. The count goes no higher than
-    /// it must, so that it does not outlast what it has seen. A wake from a third node begins it anew.
+    /// With [`drift`](crate::Aggregation::drift), unless a declared set of the task's may prefer a cache, another node
+    /// is counted as a whole: a wake from any of its caches counts, and one from home's node takes one back before
+    /// anything else is counted. The count goes no higher than it must, so that it does not outlast what it has seen. A
+    /// wake from a third node begins it anew.
     #[inline]
     pub fn couple(&self, task: &mut TaskPolicy, waker: WorkerId) -> bool {
         let (Some(worker), Some(home)) = (self.worker(waker), self.plan.groups.get(task.home.index())) else {
             return false;
         };
-        let Aggregation { pull_after, drift, .. } = self.config.aggregation;
+        let (pull_after, drift) = (self.config.aggregation.pull_after, self.drift_of(task));
         let counted = self.plan.llcs.get(usize::from(task.from)).map(|llc| llc.node);
         let counts_node = drift > 0 && task.streak > 0 && counted.is_some_and(|node| node != home.node);
         if counts_node && worker.node == home.node {
@@ -141,17 +142,42 @@ impl Policy {
         wakees.is_some_and(|wakees| wakees <= self.config.aggregation.wide) && self.has_room(task, waker)
     }
 
-    /// Whether the task is woken from the waker's node so much more often than from home's that it may move there,
-    /// whomever that waker wakes: somebody is idle behind the waker's cache, and that is no busier than home's, or
-    /// policy 6 does not object.
+    /// Whether a task that [`couple`](Self::couple) says may move is woken from the waker's node so much more often
+    /// than from home's that it may move there whomever its wakers wake. The mechanism then tells of
+    /// [`CouplingView::home_util`](crate::CouplingView::home_util), which nobody asks for before.
+    ///
+    /// Never a task of a declared set that may prefer a cache.
+    #[inline]
+    #[must_use]
+    pub fn leads(&self, task: &TaskPolicy, waker: WorkerId) -> bool {
+        self.worker(waker)
+            .is_some_and(|worker| self.has_lead(task, worker.node))
+    }
+
+    #[inline]
+    fn has_lead(&self, task: &TaskPolicy, node: NodeId) -> bool {
+        let (pull_after, drift) = (self.config.aggregation.pull_after, self.drift_of(task));
+        let home = self.plan.groups.get(task.home.index());
+        drift > 0 && task.streak >= drift.max(pull_after) && home.is_some_and(|home| home.node != node)
+    }
+
+    /// By which lead a task drifts; 0: by none, as those of a declared set that may prefer a cache: where that is, its
+    /// founder's word decides.
+    #[inline]
+    fn drift_of(&self, task: &TaskPolicy) -> u8 {
+        if task.set.is_declared() && task.set.may_prefer() {
+            0
+        } else {
+            self.config.aggregation.drift
+        }
+    }
+
+    /// Whether the task follows its [lead](Self::leads) to the waker's node: somebody is idle behind the waker's cache,
+    /// and that is no busier than home's, or policy 6 does not object.
     #[inline]
     pub(crate) fn drifts(&self, task: &TaskPolicy, waker: &LlcView, home_util: u16) -> bool {
-        let Aggregation { pull_after, drift, .. } = self.config.aggregation;
         let there = self.plan.llcs.get(waker.llc.index());
-        let home = self.plan.groups.get(task.home.index());
-        drift > 0
-            && task.streak >= drift.max(pull_after)
-            && there.zip(home).is_some_and(|(there, home)| there.node != home.node)
+        there.is_some_and(|there| self.has_lead(task, there.node))
             && (waker.has_idle && waker.util <= home_util || self.has_room(task, waker))
     }
 }
@@ -163,7 +189,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{NODES, policy, task};
-    use crate::{LlcId, Rng};
+    use crate::{LlcId, Rng, SetId};
 
     #[test]
     fn wakees_are_counted_once_and_forgotten() {
@@ -261,7 +287,7 @@ mod tests {
 
     #[test]
     fn four_wakes_in_a_row_from_one_other_cache_couple() {
-        let policy = policy(NODES, "default");
+        let policy = policy(NODES, "sets-drift=0");
         let mut task = task(&policy, 1);
         // Worker, and whether its wake completes a row. Cache 0 has the workers 0 to 7, 1 to 15, 2 to 23, 3 to 31.
         let wakes = [
@@ -301,7 +327,7 @@ mod tests {
     /// Node 0 has the workers 0 to 15, home's cache 0 to 7; node 1 has 16 to 31.
     #[test]
     fn wakes_from_another_node_are_counted_against_those_from_homes() {
-        let check = |wakers: &[u16], last, streak| check_counts(NODES, "sets-drift=12", wakers, last, streak);
+        let check = |wakers: &[u16], last, streak| check_counts(NODES, "default", wakers, last, streak);
         check(&[16, 24, 17], false, 3); // either cache of it
         check(&[16, 24, 17, 0], false, 2); // home's cache
         check(&[16, 24, 17, 8], false, 2); // another one of home's node
@@ -314,10 +340,10 @@ mod tests {
         check(&[[0, 16, 24].as_slice(); 10].concat(), true, 11);
         check(&[[16, 0].as_slice(); 100].concat(), false, 0);
         check_counts(NODES, "sets-drift=2", &[16; 200], true, 4); // no less than a row
-        check_counts(NODES, "default", &[16, 16, 24], false, 1);
-        check_counts(NODES, "default", &[16; 20], true, 20);
+        check_counts(NODES, "sets-drift=0", &[16, 16, 24], false, 1);
+        check_counts(NODES, "sets-drift=0", &[16; 20], true, 20);
         // Eight workers a node.
-        check_counts("node:4 llc:2 core:4", "sets-drift=12", &[8, 8, 8, 16], false, 1);
+        check_counts("node:4 llc:2 core:4", "default", &[8, 8, 8, 16], false, 1);
     }
 
     #[test]
@@ -325,16 +351,16 @@ mod tests {
         // Streak, cache, its utilisation (home's is 900), whether somebody is idle there, and who runs on its node,
         // which tolerates two.
         for (config, streak, llc, util, has_idle, node_running, drifts) in [
-            ("sets-drift=12", 12, 2, 900, true, 16, true),
-            ("sets-drift=12", 12, 3, 0, true, 16, true),
-            ("sets-drift=12", 12, 2, 900, true, 1, true),
-            ("sets-drift=12", 11, 2, 900, true, 0, false),
-            ("sets-drift=12", 12, 2, 901, true, 16, false),
-            ("sets-drift=12", 12, 2, 900, false, 0, false),
-            ("sets-drift=12", 12, 1, 0, true, 0, false), // another cache of home's node
-            ("sets-drift=12", 12, 99, 0, true, 0, false), // none
+            ("default", 12, 2, 900, true, 16, true),
+            ("default", 12, 3, 0, true, 16, true),
+            ("default", 12, 2, 900, true, 1, true),
+            ("default", 11, 2, 900, true, 0, false),
+            ("default", 12, 2, 901, true, 16, false),
+            ("default", 12, 2, 900, false, 0, false),
+            ("default", 12, 1, 0, true, 0, false),  // another cache of home's node
+            ("default", 12, 99, 0, true, 0, false), // none
             ("sets-drift=2", 4, 2, 0, true, 16, true),
-            ("default", 255, 2, 0, true, 0, false),
+            ("sets-drift=0", 255, 2, 0, true, 0, false),
         ] {
             let policy = policy(NODES, config);
             let task = TaskPolicy {
@@ -355,6 +381,49 @@ mod tests {
             // Busier than home's, but hardly busy, and one more is tolerated there or not.
             let busier = policy.drifts(&task, &LlcView { util: 400, ..there }, 399);
             assert_eq!(busier, drifts && node_running < 2, "{config}, {there:?}");
+        }
+    }
+
+    /// A wake from worker 16 on node 1, of a task whose home is on node 0.
+    #[test]
+    fn a_lead_is_asked_for_where_it_may_count() {
+        let declared = SetId::declared(7);
+        for (config, set, waker, streak, leads) in [
+            ("default", SetId::NONE, 16, 12, true),
+            ("default", SetId::root(7), 16, 12, true),
+            ("default", SetId::NONE, 16, 11, false),
+            ("default", SetId::NONE, 8, 12, false), // another cache of home's node
+            ("default", SetId::NONE, 999, 12, false), // no worker
+            ("default", declared, 16, 12, false),
+            ("default", declared.spread(), 16, 12, true),
+            ("default", declared.unfit(), 16, 12, true),
+            ("sets-drift=2", SetId::NONE, 16, 4, true),
+            ("sets-drift=2", SetId::NONE, 16, 3, false),
+            ("sets-drift=0", SetId::NONE, 16, 255, false),
+        ] {
+            let policy = policy(NODES, config);
+            let task = TaskPolicy {
+                streak,
+                set,
+                ..task(&policy, 4)
+            };
+            assert_eq!(
+                policy.leads(&task, WorkerId(waker)),
+                leads,
+                "{config}, {set:?}, {waker}, {streak}"
+            );
+            // Whoever has no lead does not follow one.
+            let there = LlcView {
+                llc: policy
+                    .plan
+                    .workers
+                    .get(usize::from(waker))
+                    .map_or(LlcId(99), |plan| plan.llc),
+                util: 0,
+                has_idle: true,
+                node_running: 0,
+            };
+            assert_eq!(policy.drifts(&task, &there, 900), leads, "{config}, {set:?}");
         }
     }
 

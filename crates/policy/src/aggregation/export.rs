@@ -29,8 +29,8 @@ pub struct CouplingView {
     pub pulls: bool,
     /// The waker's cache, if [`Policy::couple`] said that the task could move there.
     pub waker: Option<LlcView>,
-    /// Utilisation of home's cache in 1/1024, found as that of `waker` was; 0 without
-    /// [`drift`](crate::Aggregation::drift).
+    /// Utilisation of home's cache in 1/1024, found as that of `waker` was, if [`Policy::leads`] asks for it; else 0,
+    /// and nobody has to look.
     pub home_util: u16,
     /// Different tasks that the waker has woken of late, once it is known.
     pub wakees: Option<u32>,

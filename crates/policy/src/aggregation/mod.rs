@@ -16,8 +16,9 @@
 //!    the preferred cache, if that has idle workers; it leaves home for no other reason.
 //! 4. *Client and server*, which a set can't see when they come from different roots: a task that one other cache wakes
 //!    four times in a row moves to its waker ([`Policy::couple`]), unless the waker wakes many, or has not yet made
-//!    four wakes for each task that it has woken ([`Wakees`]). On request a task that is woken more often from another
-//!    node than from home's moves there, whomever its wakers wake ([`Aggregation::drift`]).
+//!    four wakes for each task that it has woken ([`Wakees`]). A task that is woken more often from another node than
+//!    from home's moves there, whomever its wakers wake, if it runs for neither long nor short and no declared set of
+//!    its may prefer a cache ([`Aggregation::drift`]).
 //! 5. *Tasks with data of their own* are spread, one a cache: if their founder says so, or a set runs long and is
 //!    seldom woken.
 //!
@@ -48,8 +49,8 @@ pub struct SetView<'a> {
     pub tasks: u32,
     /// Workers of the smallest last-level cache, one a core: two that share a core share its cache's bandwidth.
     pub llc_workers: u32,
-    /// When the set ran last before this epoch's sums were told.
-    pub last_run: Nanos,
+    /// When the set ran last before this epoch's sums were told; `None`: not of late.
+    pub last_run: Option<Nanos>,
     /// Now.
     pub now: Nanos,
 }
@@ -87,7 +88,7 @@ impl SetPolicy {
     }
 
     fn preference(&self, config: &Aggregation, view: &SetView<'_>) -> Option<LlcId> {
-        let idle = view.now.since(view.last_run) >= config.ttl;
+        let idle = view.last_run.is_none_or(|last| view.now.since(last) >= config.ttl);
         if view.tasks < 2 || idle || (config.guards && is_too_large(config, view)) {
             return None;
         }
@@ -140,7 +141,7 @@ mod tests {
         polls: 1_000_000,
         tasks: 4,
         llc_workers: 10,
-        last_run: Nanos(1_000 * MS),
+        last_run: Some(Nanos(1_000 * MS)),
         now: Nanos(1_000 * MS),
     };
 
@@ -182,6 +183,14 @@ mod tests {
         check(Some(0), &[10, 0], 8, 0, None); // 80 % of 10 workers
         check(Some(0), &[10, 0], 4, 49, Some(0));
         check(Some(0), &[10, 0], 4, 50, None);
+        // Also one that has not run before, however young the clock is.
+        let new = SetView {
+            occupancy: &[10, 0],
+            last_run: None,
+            now: Nanos(0),
+            ..VIEW
+        };
+        check_view(&Aggregation::default(), None, &new, None);
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl Context {
         if decisions::couple(&shared.policy, task, self.id) {
             let llc = shared.policy.plan.workers[self.id.index()].llc;
             view.waker = Some(shared.llc_view(llc, task.home));
-            if shared.policy.config.aggregation.drift > 0 {
+            if shared.policy.leads(task, self.id) {
                 let home = shared.policy.plan.groups.get(task.home.index());
                 view.home_util = home.map_or(0, |home| shared.awake_share(home.llc).0);
             }
@@ -225,8 +225,6 @@ impl Shared {
     /// it had run; `None`: not of late, so that one epoch passes before it prefers anything, and not its first teller
     /// alone decides.
     fn end_epoch(&self, slot: Slot<'_>, before: Option<Nanos>, now: Nanos) {
-        // From here time begins a time-out earlier: this process may be younger than that.
-        let later = |at: Nanos| Nanos(at.0.saturating_add(self.policy.config.aggregation.ttl.0));
         let decide = |known: Known, epoch: &Epoch| {
             let mut set = known.policy;
             decisions::prefer(
@@ -238,8 +236,8 @@ impl Shared {
                     // A ledger tells of sets of several tasks only; who runs counts by its time.
                     tasks: 2,
                     llc_workers: self.policy.smallest_llc(),
-                    last_run: before.map_or(Nanos(0), later),
-                    now: later(now),
+                    last_run: before,
+                    now,
                 },
             );
             let preferred = set.preferred.map_or(0, LlcId::index);

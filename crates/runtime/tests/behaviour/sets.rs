@@ -251,18 +251,26 @@ fn a_set_is_pulled_to_the_cache_where_most_of_it_runs() {
 
 /// No set prefers anything here, and no waker is one of few. What takes any time is neither short nor long.
 #[test]
-fn a_task_that_is_woken_from_another_node_moves_there_on_request() {
+fn a_task_that_is_woken_from_another_node_moves_there() {
+    const MIB: u64 = 1 << 20;
     watched("drift", || {
-        let (machine, group) = ("node:2 llc:2 core:4", TaskGroup::new());
-        let ring = |config: &str, rounds| ring_on(machine, &group, config, rounds, |total| pulls(total) > 0);
+        let (machine, group) = (
+            "node:2 llc:2 core:4 llc-size:1048576",
+            TaskGroup::new().footprint(2 * MIB),
+        );
+        let ring = |group, config: &str, rounds| ring_on(machine, group, config, rounds, |total| pulls(total) > 0);
         let between = "max-set=0,short-runs=1,wake-cost-kept=0ns,short-busy=1s";
-        let drift = format!("{between},sets-drift=12");
-        let (moves, pulled) = ring(&drift, usize::MAX);
+        let (moves, pulled) = ring(&group, between, usize::MAX);
         assert!(moves > 0 && pulled > 0, "{moves} {pulled}");
-        assert_eq!(ring(between, 1_000), (0, 0));
+        let off = format!("{between},sets-drift=0");
+        assert_eq!(ring(&group, &off, 1_000), (0, 0));
+        // Of a set that may prefer a cache its founder's word decides.
+        assert_eq!(ring(&TaskGroup::new(), between, 1_000), (0, 0));
         // Another cache of one node is none of another node's.
-        let config = format!("{between},sets-drift=12");
-        assert_eq!(ring_on("node:1 llc:4 core:4", &group, &config, 1_000, |_| true), (0, 0));
+        assert_eq!(
+            ring_on("node:1 llc:4 core:4 llc-size:1048576", &group, between, 1_000, |_| true),
+            (0, 0)
+        );
     });
 }
 

@@ -124,7 +124,7 @@ impl Shipped {
             let llc = world.space.llc(by);
             self.reads_counts(world, llc, state.home, by, t);
             view.waker = Some(self.llc_view(world, llc, state.home));
-            if world.policy.config.aggregation.drift > 0
+            if world.policy.leads(&world.tasks[task.index()].policy, by)
                 && let Some(home) = world.policy.plan.groups.get(state.home.index())
             {
                 t.0 += self.sleepers.read_count(world, home.llc, by).0;

@@ -8,9 +8,6 @@ use quadrille_policy::{LlcId, Nanos, Policy, PullView, SetId, SetPolicy, SetView
 use crate::kin::ROOTS;
 use crate::line::Line;
 
-/// What is added to simulated times, which begin at zero: no set has run shortly before. About 18 minutes.
-const UPTIME: u64 = 1 << 40;
-
 /// What a wake or a spawn wants to know of a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Known {
@@ -28,7 +25,7 @@ struct Set {
     /// Run time by last-level cache, ns.
     occupancy: Vec<u64>,
     polls: u64,
-    last_run: Nanos,
+    last_run: Option<Nanos>,
     /// When the epoch ends.
     due: Nanos,
 }
@@ -36,8 +33,8 @@ struct Set {
 /// What became of what was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Told {
-    /// When the set ran last before.
-    last_run: Nanos,
+    /// When the set ran last before; `None`: not of late.
+    last_run: Option<Nanos>,
     /// Whether its epoch has ended.
     pub(super) is_due: bool,
 }
@@ -87,7 +84,6 @@ impl Sets {
 
     /// Adds what a worker behind `llc` tells of a set; the line of its books is the teller's to write.
     pub(super) fn add(&mut self, share: Share, llc: LlcId, now: Nanos, ttl: Nanos) -> (Told, &mut Line) {
-        let now = Nanos(now.0 + UPTIME);
         let llcs = self.llcs;
         let (table, index) = self.place(share.number);
         if table.len() <= index {
@@ -99,13 +95,13 @@ impl Sets {
                 ..Set::default()
             })
         });
-        let last_run = set.last_run;
-        if now.since(last_run) >= ttl {
+        let last_run = set.last_run.filter(|last| now.since(*last) < ttl);
+        if last_run.is_none() {
             // After a pause the old sums say nothing.
             set.occupancy.fill(0);
             (set.polls, set.due, set.known) = (0, now, Known::default());
         }
-        set.last_run = now;
+        set.last_run = Some(now);
         set.occupancy[llc.index()] += share.ns;
         set.polls += u64::from(share.polls);
         let told = Told {
@@ -125,7 +121,6 @@ impl Sets {
         now: Nanos,
         util: impl Fn(LlcId) -> u16,
     ) -> bool {
-        let now = Nanos(now.0 + UPTIME);
         let config = &policy.config.aggregation;
         let Some(set) = self.find_mut(number) else {
             return false;

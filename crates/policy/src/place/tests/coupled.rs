@@ -121,11 +121,11 @@ fn a_waker_of_few_pulls_and_one_of_many_does_not() {
 #[test]
 fn a_waker_of_many_on_another_node_pulls_what_runs_for_neither_long_nor_short() {
     for (config, util, home_run, drawn_as) in [
-        ("sets-drift=12", 768, Nanos::from_micros(50), "idle in llc 2 or group 2"),
-        ("sets-drift=12", 769, Nanos::from_micros(50), "group 2 (worker 9)"),
-        ("sets-drift=12", 768, Nanos::from_micros(20), "slot"),
-        ("sets-drift=12", 768, Nanos::from_micros(1001), "group 2 (worker 9)"),
-        ("default", 768, Nanos::from_micros(50), "group 2 (worker 9)"),
+        ("default", 768, Nanos::from_micros(50), "idle in llc 2 or group 2"),
+        ("default", 769, Nanos::from_micros(50), "group 2 (worker 9)"),
+        ("default", 768, Nanos::from_micros(20), "slot"),
+        ("default", 768, Nanos::from_micros(1001), "group 2 (worker 9)"),
+        ("sets-drift=0", 768, Nanos::from_micros(50), "group 2 (worker 9)"),
     ] {
         let policy = policy(NODES, config);
         let waker = LlcView {
