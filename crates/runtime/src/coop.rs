@@ -26,6 +26,7 @@
 
 use core::cell::Cell;
 use core::future::Future;
+use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
@@ -85,7 +86,7 @@ pub(crate) fn is_unlimited() -> bool {
 ///
 /// For operations that surely make progress. Where that is known only afterwards use [`poll_progress`].
 #[inline]
-pub(crate) fn poll_proceed(cx: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn poll_spend(cx: &mut Context<'_>) -> Poll<()> {
     poll_progress(cx, |_| Poll::Ready(()))
 }
 
@@ -179,7 +180,7 @@ pub fn has_budget_remaining() -> bool {
 /// # });
 /// ```
 pub async fn consume_budget() {
-    core::future::poll_fn(poll_proceed).await;
+    core::future::poll_fn(poll_spend).await;
 }
 
 /// Wraps a future that spends no budget: its operations never give up the turn of their own.
@@ -214,6 +215,65 @@ pub fn unconstrained<F: Future>(future: F) -> Unconstrained<F> {
 /// ```
 pub fn cooperative<F: Future>(future: F) -> Cooperative<F> {
     Cooperative { future }
+}
+
+/// Asks before an operation of another crate whether a unit is left; if none is, wakes the task and returns `Pending`.
+///
+/// For who implements `Future` or `Stream` by hand; else there is [`cooperative`]. The unit is spent by
+/// [`made_progress`](RestoreOnPending::made_progress), and kept if that isn't called.
+///
+/// ```
+/// use std::pin::Pin;
+/// use std::task::{Context, Poll, ready};
+///
+/// use futures_lite::Stream;
+/// use quadrille::coop;
+///
+/// struct Fair<S>(S);
+///
+/// impl<S: Stream + Unpin> Stream for Fair<S> {
+///     type Item = S::Item;
+///
+///     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+///         let unit = ready!(coop::poll_proceed(cx));
+///         let item = ready!(Pin::new(&mut self.0).poll_next(cx));
+///         unit.made_progress();
+///         Poll::Ready(item)
+///     }
+/// }
+/// # use futures_lite::StreamExt;
+/// # futures_lite::future::block_on(async {
+/// let mut items = Fair(futures_lite::stream::iter([1, 2, 3]));
+/// assert_eq!(items.next().await, Some(1));
+/// # });
+/// ```
+#[inline]
+pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
+    poll_remaining(cx).map(|()| RestoreOnPending {
+        is_spent: Cell::new(false),
+        _not_send: PhantomData,
+    })
+}
+
+/// The unit that [`poll_proceed`] has found, for an operation of the same poll.
+///
+/// tokio's spends it first, and on drop puts the whole budget back to what it was: also what other operations have
+/// spent meanwhile. Here those have paid for themselves.
+#[derive(Debug)]
+#[must_use = "a unit is spent only if `made_progress` is called"]
+pub struct RestoreOnPending {
+    is_spent: Cell<bool>,
+    _not_send: PhantomData<*mut ()>,
+}
+
+impl RestoreOnPending {
+    /// Spends the unit: the operation was ready. Called again it does nothing.
+    #[inline]
+    pub fn made_progress(&self) {
+        if !self.is_spent.replace(true) {
+            spend();
+        }
+    }
 }
 
 pin_project! {
@@ -290,12 +350,12 @@ mod tests {
             start(budget);
             for _ in 0..budget {
                 assert!(has_budget_remaining());
-                assert_eq!(poll_once(poll_proceed), (true, 0), "budget {budget}");
+                assert_eq!(poll_once(poll_spend), (true, 0), "budget {budget}");
             }
             assert!(!has_budget_remaining());
             for _ in 0..3 {
                 assert_eq!(
-                    poll_once(poll_proceed),
+                    poll_once(poll_spend),
                     (false, 1),
                     "budget {budget} is spent, the task is woken"
                 );
@@ -308,12 +368,12 @@ mod tests {
     fn a_thread_that_polls_nothing_has_no_limit() {
         std::thread::spawn(|| {
             for _ in 0..1000 {
-                assert_eq!(poll_once(poll_proceed), (true, 0));
+                assert_eq!(poll_once(poll_spend), (true, 0));
             }
             start(1);
             stop();
             for _ in 0..1000 {
-                assert_eq!(poll_once(poll_proceed), (true, 0));
+                assert_eq!(poll_once(poll_spend), (true, 0));
             }
         })
         .join()
@@ -342,6 +402,22 @@ mod tests {
         assert_eq!(poll_once(|cx| poll_progress(cx, operation)), (false, 1));
         assert!(!polled, "without budget the operation isn't touched");
         stop();
+    }
+
+    #[test]
+    fn who_proceeds_pays_once_and_only_for_progress() {
+        start(1);
+        for _ in 0..10 {
+            assert_eq!(poll_once(|cx| poll_proceed(cx).map(drop)), (true, 0));
+        }
+        let proceed = |cx: &mut Context<'_>| poll_proceed(cx).map(|unit| (unit.made_progress(), unit.made_progress()));
+        start(2);
+        assert_eq!(poll_once(proceed), (true, 0));
+        assert_eq!(UNITS.get(), 1);
+        assert_eq!(poll_once(proceed), (true, 0));
+        assert_eq!(poll_once(proceed), (false, 1));
+        stop();
+        assert_eq!((poll_once(proceed), UNITS.get()), ((true, 0), UNLIMITED));
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl ReadDir {
                         return Poll::Ready(Ok(None));
                     }
                     // Also if it is refused: who goes on after each error gives way.
-                    ready!(coop::poll_proceed(cx));
+                    ready!(coop::poll_spend(cx));
                     match StatefulJob::new(AtStop::Drop, std::mem::take(batch), Batch::fill) {
                         Ok(job) => self.state = State::Busy(job),
                         Err((left, reason)) => {

@@ -248,7 +248,7 @@ impl Stream {
     fn poll_done(&mut self, cx: &mut Context<'_>) -> Poll<Option<Done>> {
         let State::Busy(job, at_stop) = &mut self.state else {
             // Paid for all the same, also by who is refused a job then; for a job its channel is.
-            return coop::poll_proceed(cx).map(|()| None);
+            return coop::poll_spend(cx).map(|()| None);
         };
         let at_stop = *at_stop;
         let (buffer, outcome) = ready!(Pin::new(job).poll(cx));

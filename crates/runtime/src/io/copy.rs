@@ -230,7 +230,7 @@ fn poll_uninterrupted<T>(
 ) -> Poll<io::Result<T>> {
     loop {
         match ready!(operation(cx)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => ready!(coop::poll_proceed(cx)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => ready!(coop::poll_spend(cx)),
             outcome => return Poll::Ready(outcome),
         }
     }

@@ -55,7 +55,7 @@ impl Output {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(job) = &mut self.job else {
             // Paid for all the same; for a job its channel is.
-            return coop::poll_proceed(cx).map(Ok);
+            return coop::poll_spend(cx).map(Ok);
         };
         let outcome = ready!(Pin::new(job).poll(cx));
         self.job = None;

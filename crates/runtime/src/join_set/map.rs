@@ -281,7 +281,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
                 return Poll::Ready(Some(next));
             }
         }
-        ready!(coop::poll_proceed(cx));
+        ready!(coop::poll_spend(cx));
         Poll::Ready(self.try_join_next())
     }
 

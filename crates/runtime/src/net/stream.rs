@@ -82,7 +82,7 @@ pub(crate) fn are_empty(buffers: &[IoSlice<'_>]) -> bool {
 
 /// Writes nothing: that needs no room, so that nobody waits for some. What the system says of the other end stays.
 pub(crate) fn poll_write_nothing(fd: &AsyncFd<impl Sink>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-    ready!(coop::poll_proceed(cx));
+    ready!(coop::poll_spend(cx));
     Poll::Ready(match fd.get_ref().write(&[]) {
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
         outcome => outcome.map(|progress| progress.result),
@@ -91,7 +91,7 @@ pub(crate) fn poll_write_nothing(fd: &AsyncFd<impl Sink>, cx: &mut Context<'_>) 
 
 /// Reads nothing, without a wait, and is paid for all the same.
 pub(crate) fn poll_nothing(cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-    coop::poll_proceed(cx).map(|()| Ok(0))
+    coop::poll_spend(cx).map(|()| Ok(0))
 }
 
 /// The stream ended before the buffer was full.

@@ -365,7 +365,7 @@ impl Future for TaskTrackerWaitFuture<'_> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.project();
         let Some(begun) = *this.round else {
-            return coop::poll_proceed(cx);
+            return coop::poll_spend(cx);
         };
         let look = |_: &&Arc<Shared>, round: &mut u64| (*round != begun).then_some(());
         coop::poll_progress(cx, |cx| this.place.poll(cx, look))

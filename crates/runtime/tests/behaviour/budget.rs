@@ -78,6 +78,22 @@ fn what_a_task_never_waits_for_gives_way() {
     runtime.block_on(task).unwrap();
 }
 
+/// By hand, as an operation of another crate would.
+#[test]
+fn who_proceeds_pays_for_progress_alone() {
+    let runtime = one_worker();
+    let task = runtime.handle().spawn_pinned(|| async {
+        for _ in 0..ROUNDS {
+            let idle = std::future::poll_fn(|cx| coop::poll_proceed(cx).map(drop));
+            assert!(poll_once(idle).await.is_some(), "nothing was done, nothing is paid");
+        }
+        all_give_way! {
+            "poll_proceed": () => |_s| std::future::poll_fn(|cx| coop::poll_proceed(cx).map(|unit| unit.made_progress())).await;
+        }
+    });
+    runtime.block_on(task).unwrap();
+}
+
 /// How many turns another thread has while one does `round` so many times.
 fn turns_of_another<S: Send + 'static>(mut state: S, round: fn(&mut S)) -> usize {
     let runtime = one_worker();

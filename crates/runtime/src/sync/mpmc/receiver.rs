@@ -344,7 +344,7 @@ impl<T> Future for RecvMany<'_, T> {
         // SAFETY: the seat isn't moved.
         let this = unsafe { self.get_unchecked_mut() };
         if this.count_max == 0 {
-            return coop::poll_proceed(cx).map(|()| Ok(0));
+            return coop::poll_spend(cx).map(|()| Ok(0));
         }
         loop {
             this.make_room();
