@@ -425,6 +425,23 @@ impl DropGuard {
     pub fn disarm(mut self) -> CancellationToken {
         self.token.take().expect("a guard has its token")
     }
+
+    /// The token, to be waited for or cloned; the guard keeps it.
+    ///
+    /// ```
+    /// let guard = quadrille::sync::CancellationToken::new().drop_guard();
+    /// let child = guard.token().child_token();
+    /// assert!(!child.is_cancelled());
+    /// drop(guard);
+    /// assert!(child.is_cancelled());
+    /// ```
+    ///
+    /// # Panics
+    /// Never, as [`disarm`](Self::disarm).
+    #[must_use]
+    pub fn token(&self) -> &CancellationToken {
+        self.token.as_ref().expect("a guard has its token")
+    }
 }
 
 impl Drop for DropGuard {
@@ -450,6 +467,23 @@ impl<'a> DropGuardRef<'a> {
     /// Never: a guard has its token until it is dropped.
     pub fn disarm(mut self) -> &'a CancellationToken {
         self.token.take().expect("a guard has its token")
+    }
+
+    /// The token; the guard keeps it.
+    ///
+    /// ```
+    /// let token = quadrille::sync::CancellationToken::new();
+    /// let guard = token.drop_guard_ref();
+    /// assert!(*guard.token() == token && !token.is_cancelled());
+    /// drop(guard);
+    /// assert!(token.is_cancelled());
+    /// ```
+    ///
+    /// # Panics
+    /// Never, as [`disarm`](Self::disarm).
+    #[must_use]
+    pub fn token(&self) -> &'a CancellationToken {
+        self.token.expect("a guard has its token")
     }
 }
 
