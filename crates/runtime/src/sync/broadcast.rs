@@ -163,6 +163,21 @@ impl<T> Sender<T> {
         self.shared.end.with(|end| end.receivers)
     }
 
+    /// How many senders there are, this one among them. A [`WeakSender`] is none.
+    ///
+    /// ```
+    /// let (sender, receiver) = quadrille::sync::broadcast::channel::<u8>(1);
+    /// let second = sender.clone();
+    /// assert_eq!((sender.strong_count(), receiver.sender_strong_count()), (2, 2));
+    /// let weak = sender.downgrade();
+    /// drop((sender, second));
+    /// assert_eq!((receiver.sender_strong_count(), weak.sender_count()), (0, 0));
+    /// ```
+    #[must_use]
+    pub fn strong_count(&self) -> usize {
+        self.shared.end.with(|end| end.senders)
+    }
+
     /// Waits until there is no receiver, and what they were sent has been dropped.
     ///
     /// # Cancel safety
@@ -300,7 +315,13 @@ impl<T> Receiver<T> {
     /// Whether no sender is left.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.shared.end.with(|end| end.senders == 0)
+        self.sender_strong_count() == 0
+    }
+
+    /// How many senders there are; see [`Sender::strong_count`].
+    #[must_use]
+    pub fn sender_strong_count(&self) -> usize {
+        self.shared.end.with(|end| end.senders)
     }
 
     /// Whether both are of the same channel.
