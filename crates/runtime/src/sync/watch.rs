@@ -255,6 +255,20 @@ impl<T> Sender<T> {
         self.shared.news.with(|news| news.receivers)
     }
 
+    /// Whether both are of the same channel.
+    ///
+    /// ```
+    /// use quadrille::sync::watch::Sender;
+    ///
+    /// let sender = Sender::new(1);
+    /// assert!(sender.same_channel(&sender.clone()));
+    /// assert!(!sender.same_channel(&Sender::new(1)));
+    /// ```
+    #[must_use]
+    pub fn same_channel(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// How many senders there are.
     #[must_use]
     pub fn sender_count(&self) -> usize {

@@ -196,6 +196,22 @@ impl<T> OwnedPermit<T> {
         sender
     }
 
+    /// Whether the places of both are in one channel.
+    ///
+    /// ```
+    /// let (sender, _receiver) = quadrille::sync::mpmc::bounded::<u8>(2);
+    /// let (other, _receiver) = quadrille::sync::mpmc::bounded::<u8>(1);
+    /// let first = sender.clone().try_reserve_owned().unwrap();
+    /// assert!(first.same_channel(&sender.try_reserve_owned().unwrap()));
+    /// assert!(!first.same_channel(&other.try_reserve_owned().unwrap()));
+    /// ```
+    pub fn same_channel(&self, other: &Self) -> bool {
+        other
+            .sender
+            .as_ref()
+            .is_some_and(|sender| self.same_channel_as_sender(sender))
+    }
+
     /// Whether the place is in the channel of `sender`.
     pub fn same_channel_as_sender(&self, sender: &Sender<T>) -> bool {
         self.sender.as_ref().is_some_and(|own| own.same_channel(sender))
