@@ -43,6 +43,8 @@ fn what_a_task_never_waits_for_gives_way() {
                 "mpmc recv, closed": mpmc::unbounded::<u8>().1 => |s| s.recv().await;
                 "mpmc recv_many of none": mpmc::unbounded::<u8>() => |s| s.1.recv_many(&mut Vec::new(), 0).await;
                 "mpmc recv_many, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many(&mut Vec::new(), 2).await;
+                "mpmc poll_recv_many of none": mpmc::unbounded::<u8>() => |s| std::future::poll_fn(|cx| s.1.poll_recv_many(cx, &mut Vec::new(), 0)).await;
+                "mpmc poll_recv_many, closed": mpmc::unbounded::<u8>().1 => |s| std::future::poll_fn(|cx| s.poll_recv_many(cx, &mut Vec::new(), 2)).await;
                 "mpmc reserve": mpmc::bounded::<u8>(1) => |s| s.0.reserve().await;
                 "mpmc closed": mpmc::unbounded::<u8>().0 => |s| s.closed().await;
                 "mpmc send_timeout, full": full => |s| s.0.send_timeout(1, std::time::Duration::ZERO).await;
@@ -133,6 +135,7 @@ fn what_a_thread_never_waits_for_gives_way() {
     all_threads_give_way! {
         "mpmc send_blocking": mpmc::unbounded::<u8>() => |s| s.0.send_blocking(1);
         "mpmc recv_blocking, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_blocking();
+        "mpmc recv_many_blocking, closed": mpmc::unbounded::<u8>().1 => |s| s.recv_many_blocking(&mut Vec::new(), 2);
         "mpsc send": threads::mpsc::channel::<u8>() => |s| s.0.send(1);
         "mpsc send, closed": threads::mpsc::channel::<u8>().0 => |s| s.send(1);
         "mpsc send and recv": threads::mpsc::sync_channel::<u8>(1) => |s| (s.0.send(1), s.1.recv());

@@ -69,6 +69,43 @@ fn a_stream_of_a_watch_gives_the_last_value_once() {
     assert_eq!(rest, [3]);
 }
 
+#[test]
+fn many_messages_are_polled_for_where_one_is() {
+    let (sender, mut receiver) = mpmc::unbounded();
+    let (wakes, mut got) = (Count::default(), Vec::new());
+    let waker = wakes.waker();
+    let mut cx = Context::from_waker(&waker);
+    assert!(receiver.poll_recv_many(&mut cx, &mut got, 2).is_pending());
+    (1..=3).for_each(|n| sender.try_send(n).unwrap());
+    assert_eq!(wakes.get(), 1);
+    assert_eq!(receiver.poll_recv_many(&mut cx, &mut got, 2), Poll::Ready(Ok(2)));
+    assert_eq!(receiver.poll_recv(&mut cx), Poll::Ready(Ok(3)));
+    assert_eq!(receiver.poll_recv_many(&mut cx, &mut got, 0), Poll::Ready(Ok(0)));
+    assert!(receiver.poll_recv(&mut cx).is_pending());
+    assert!(receiver.poll_recv_many(&mut cx, &mut got, 2).is_pending());
+    // Who is behind it is told at once, too, and may have what comes.
+    let other = receiver.clone();
+    let mut behind = pin!(other.recv());
+    let told = Count::default();
+    assert!(
+        behind
+            .as_mut()
+            .poll(&mut Context::from_waker(&told.waker()))
+            .is_pending()
+    );
+    sender.try_send(4).unwrap();
+    assert_eq!((wakes.get(), told.get()), (2, 1));
+    assert_eq!(block_on(behind), Ok(4));
+    assert!(receiver.poll_recv_many(&mut cx, &mut got, 2).is_pending() && !receiver.is_terminated());
+    drop(sender);
+    assert_eq!(wakes.get(), 3);
+    assert_eq!(
+        receiver.poll_recv_many(&mut cx, &mut got, 2),
+        Poll::Ready(Err(mpmc::RecvError))
+    );
+    assert!(receiver.is_terminated() && got == [1, 2]);
+}
+
 /// Else a task that reads one stream would keep its worker as long as others send.
 #[test]
 fn a_stream_that_always_has_something_gives_way() {

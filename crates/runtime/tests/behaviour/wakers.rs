@@ -80,6 +80,10 @@ fn who_waits_at_a_channel() {
 fn who_waits_at_a_stream() {
     let (to, mut from) = mpmc::unbounded();
     keeps_the_last_waker("next", from.next(), || to.try_send(1).unwrap());
+    let (to, mut from) = mpmc::unbounded();
+    let mut messages = Vec::new();
+    let many = std::future::poll_fn(|cx| from.poll_recv_many(cx, &mut messages, 2));
+    keeps_the_last_waker("poll_recv_many", many, || to.try_send(1).unwrap());
 }
 
 #[test]

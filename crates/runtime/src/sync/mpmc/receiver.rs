@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::{FusedStream, Stream};
 
+use super::super::block::block_on;
 use super::blocking::Take;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
@@ -118,6 +119,40 @@ impl<T> Receiver<T> {
         next.map(|message| message.ok_or(RecvError))
     }
 
+    /// [`recv_many`](Self::recv_many) for whoever implements `Future` or `Stream`; it waits as
+    /// [`poll_recv`](Self::poll_recv), in the same place. Nothing is taken by a poll that is pending, so nothing is
+    /// lost if there is no other; the vector may have grown.
+    ///
+    /// # Errors
+    /// If the channel is closed and drained.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// let (sender, mut receiver) = quadrille::sync::mpmc::unbounded();
+    /// (0..10).for_each(|n| sender.try_send(n).unwrap());
+    /// let mut batch = Vec::new();
+    /// let count = std::future::poll_fn(|cx| receiver.poll_recv_many(cx, &mut batch, 4)).await;
+    /// assert_eq!((count, batch), (Ok(4), vec![0, 1, 2, 3]));
+    /// # });
+    /// ```
+    pub fn poll_recv_many(
+        &mut self,
+        cx: &mut Context<'_>,
+        messages: &mut Vec<T>,
+        count_max: usize,
+    ) -> Poll<Result<usize, RecvError>> {
+        let seat = self.stream_seat.get_or_insert_with(|| Box::pin(Seat::new()));
+        // SAFETY: the seat isn't moved.
+        let seat = unsafe { seat.as_mut().get_unchecked_mut() };
+        // Before room is made, which then is for one at least: there is one round, and no other in which it would wait
+        // as who does not keep its place.
+        seat.keep();
+        // SAFETY: the seat is boxed, and `drop` cancels before it frees it; it is used with this channel and side only.
+        let poll = unsafe { poll_many(&self.shared, seat, cx, messages, count_max) };
+        self.has_ended |= poll == Poll::Ready(Err(RecvError));
+        poll
+    }
+
     /// Receives the oldest message if there is one now.
     ///
     /// # Errors
@@ -147,6 +182,25 @@ impl<T> Receiver<T> {
         // Done or closed, which `received` tells.
         _ = self.shared.block_op(Take(&mut received));
         received
+    }
+
+    /// [`recv_many`](Self::recv_many), for threads: while nothing is there a user-level one is suspended, and an
+    /// ordinary one sleeps.
+    ///
+    /// # Errors
+    /// If the channel is closed and drained.
+    /// # Blocking
+    /// In a task it holds up the worker: there use [`recv_many`](Self::recv_many).
+    ///
+    /// ```
+    /// let (sender, receiver) = quadrille::sync::mpmc::unbounded();
+    /// std::thread::spawn(move || (0..10).for_each(|n| sender.try_send(n).unwrap()));
+    /// let mut all = Vec::new();
+    /// while receiver.recv_many_blocking(&mut all, 4).is_ok() {}
+    /// assert_eq!(all, Vec::from_iter(0..10));
+    /// ```
+    pub fn recv_many_blocking(&self, messages: &mut Vec<T>, count_max: usize) -> Result<usize, RecvError> {
+        block_on(self.recv_many(messages, count_max))
     }
 
     /// What the ends of one channel have in common: to be shown.
@@ -323,49 +377,58 @@ pub struct RecvMany<'a, T> {
     seat: Seat,
 }
 
-impl<T> RecvMany<'_, T> {
-    /// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside
-    /// of the lock, because it may allocate. For one at least once it has waited: it would leave its place in the list
-    /// with nothing.
-    fn make_room(&mut self) {
-        let wanted = self.count_max.min(GROW_MAX);
-        if self.messages.capacity() - self.messages.len() < wanted {
-            let there = self.shared.look(State::len);
-            let least = usize::from(self.seat.is_taken());
-            self.messages.reserve(there.clamp(least, wanted));
-        }
-    }
-}
-
 impl<T> Future for RecvMany<'_, T> {
     type Output = Result<usize, RecvError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the seat isn't moved.
         let this = unsafe { self.get_unchecked_mut() };
-        if this.count_max == 0 {
-            return coop::poll_spend(cx).map(|()| Ok(0));
+        // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side only.
+        unsafe { poll_many(this.shared, &mut this.seat, cx, this.messages, this.count_max) }
+    }
+}
+
+/// # Safety
+/// As [`Shared::poll_op`], with the side of the receivers.
+unsafe fn poll_many<T>(
+    shared: &Shared<T>,
+    seat: &mut Seat,
+    cx: &mut Context<'_>,
+    messages: &mut Vec<T>,
+    count_max: usize,
+) -> Poll<Result<usize, RecvError>> {
+    if count_max == 0 {
+        return coop::poll_spend(cx).map(|()| Ok(0));
+    }
+    loop {
+        make_room(shared, seat, messages, count_max);
+        let mut count = 0;
+        // SAFETY: the caller's.
+        let poll = unsafe {
+            shared.poll_op(Side::Receivers, seat, cx, |state| {
+                let (outcome, taken) = state.take_many(messages, count_max);
+                count = taken;
+                outcome
+            })
+        };
+        match ready!(poll) {
+            Outcome::Closed => return Poll::Ready(Err(RecvError)),
+            // There was none when room was made, and one when it was to be taken.
+            _ if count == 0 => {}
+            _ => return Poll::Ready(Ok(count)),
         }
-        loop {
-            this.make_room();
-            let (messages, count_max) = (&mut *this.messages, this.count_max);
-            let mut count = 0;
-            // SAFETY: the seat is this future's, pinned, and `drop` cancels; it is used with this channel and side
-            // only.
-            let poll = unsafe {
-                this.shared.poll_op(Side::Receivers, &mut this.seat, cx, |state| {
-                    let (outcome, taken) = state.take_many(messages, count_max);
-                    count = taken;
-                    outcome
-                })
-            };
-            match ready!(poll) {
-                Outcome::Closed => return Poll::Ready(Err(RecvError)),
-                // There was none when room was made, and one when it was to be taken.
-                _ if count == 0 => {}
-                _ => return Poll::Ready(Ok(count)),
-            }
-        }
+    }
+}
+
+/// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside of
+/// the lock, because it may allocate. For one at least once it has waited: it would leave its place in the list with
+/// nothing.
+fn make_room<T>(shared: &Shared<T>, seat: &Seat, messages: &mut Vec<T>, count_max: usize) {
+    let wanted = count_max.min(GROW_MAX);
+    if messages.capacity() - messages.len() < wanted {
+        let there = shared.look(State::len);
+        let least = usize::from(seat.is_taken());
+        messages.reserve(there.clamp(least, wanted));
     }
 }
 
