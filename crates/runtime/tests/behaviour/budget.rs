@@ -144,7 +144,7 @@ fn what_a_thread_never_waits_for_gives_way() {
         "park": () => |_s| (thread::current().unpark(), thread::park());
         "park_timeout": () => |_s| (thread::current().unpark(), thread::park_timeout(std::time::Duration::MAX));
         "broadcast": broadcast::channel(2) => |s| (s.0.send(1), s.1.blocking_recv());
-        "semaphore": Semaphore::new(1) => |s| s.acquire().wait().map(drop);
+        "semaphore": Semaphore::new(1) => |s| s.acquire_blocking().map(drop);
         "barrier": Barrier::new(1) => |s| s.wait_blocking();
         "notify": Notify::new() => |s| (s.notify_one(), s.notified().wait());
         "watch wait_for": watch::channel(1) => |s| s.1.wait_for(|_| true).wait().map(|_| ());

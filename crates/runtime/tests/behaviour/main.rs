@@ -47,6 +47,7 @@ mod scale;
 mod scope_trees;
 mod scopes;
 mod seeds;
+mod semaphore;
 mod send_sync;
 mod sets;
 mod shape;

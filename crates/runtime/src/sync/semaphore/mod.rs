@@ -43,6 +43,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::block::block_on;
 use super::lock::Lock;
 use super::waiters::{Wait, Waiter, Waiters};
 use super::wake_all::wake_all;
@@ -355,6 +356,58 @@ impl Semaphore {
     /// As [`acquire`](Self::acquire).
     pub fn acquire_many_owned(self: Arc<Self>, permits: u32) -> AcquireOwned {
         AcquireOwned::new(self, permits)
+    }
+
+    /// As [`acquire`](Self::acquire), for threads.
+    ///
+    /// # Errors
+    /// As there.
+    /// # Blocking
+    /// Suspends a user-level thread, and blocks an ordinary one. In a task it holds up its worker.
+    ///
+    /// ```
+    /// let semaphore = quadrille::sync::Semaphore::new(1);
+    /// let permit = semaphore.acquire_blocking()?;
+    /// std::thread::scope(|scope| {
+    ///     let waits = scope.spawn(|| semaphore.acquire_blocking().map(drop));
+    ///     drop(permit);
+    ///     waits.join().unwrap()
+    /// })?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<(), quadrille::sync::AcquireError>(())
+    /// ```
+    pub fn acquire_blocking(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.acquire_many_blocking(1)
+    }
+
+    /// As [`acquire_many`](Self::acquire_many), for threads.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    /// # Blocking
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    pub fn acquire_many_blocking(&self, permits: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
+        block_on(self.acquire_many(permits))
+    }
+
+    /// As [`acquire_owned`](Self::acquire_owned), for threads.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    /// # Blocking
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    pub fn acquire_owned_blocking(self: Arc<Self>) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.acquire_many_owned_blocking(1)
+    }
+
+    /// As [`acquire_many_owned`](Self::acquire_many_owned), for threads.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire).
+    /// # Blocking
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    pub fn acquire_many_owned_blocking(self: Arc<Self>, permits: u32) -> Result<OwnedSemaphorePermit, AcquireError> {
+        block_on(self.acquire_many_owned(permits))
     }
 
     /// Takes a permit if one is free, and nobody waits.
