@@ -137,6 +137,18 @@ impl Command {
         self
     }
 
+    /// What [`kill_on_drop`](Self::kill_on_drop) has said.
+    ///
+    /// ```
+    /// let mut command = quadrille::process::Command::new("true");
+    /// assert!(!command.get_kill_on_drop());
+    /// assert!(command.kill_on_drop(true).get_kill_on_drop());
+    /// ```
+    #[must_use]
+    pub fn get_kill_on_drop(&self) -> bool {
+        self.kill_on_drop
+    }
+
     /// Sets its user by `setuid(2)`; its supplementary groups are given up if this process is the superuser's.
     ///
     /// Like [`gid`](Self::gid) and [`pre_exec`](Self::pre_exec) this has std fork, and until it is another program the
