@@ -527,6 +527,19 @@ impl UdpSocket {
     pub fn set_tclass_v6(&self, tclass: u32) -> io::Result<()> {
         SockRef::from(self).set_tclass_v6(tclass)
     }
+
+    /// The name of the interface that [`bind_device`](Self::bind_device) has set. `None`: none.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn device(&self) -> io::Result<Option<Vec<u8>>> {
+        SockRef::from(self).device()
+    }
+
+    /// Restricts the socket to the interface of this name, or lifts that; see
+    /// [`TcpSocket::bind_device`](super::TcpSocket::bind_device).
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub fn bind_device(&self, interface: Option<&[u8]>) -> io::Result<()> {
+        SockRef::from(self).bind_device(interface)
+    }
 }
 
 /// Who has sent the next datagram, of which nothing is copied.

@@ -211,6 +211,16 @@ fn groups_and_other_options() {
         v6.set_tclass_v6(18 << 2).unwrap();
         assert_eq!((v6.tclass_v6().unwrap(), v6.tos_v4().unwrap()), (18 << 2, 0));
         assert!(socket.set_tclass_v6(0).is_err());
+        #[cfg(target_os = "linux")]
+        {
+            assert_eq!(socket.device().unwrap(), None);
+            assert!(socket.bind_device(Some(b"no-such-device")).is_err());
+            match socket.bind_device(Some(b"lo")) {
+                // Kernels before 5.7 ask for privileges.
+                Err(error) => assert_eq!(error.kind(), ErrorKind::PermissionDenied),
+                Ok(()) => assert_eq!(socket.device().unwrap().as_deref(), Some(b"lo".as_slice())),
+            }
+        }
         socket.set_multicast_ttl_v4(3).unwrap();
         assert_eq!(socket.multicast_ttl_v4().unwrap(), 3);
         assert!(socket.take_error().unwrap().is_none());

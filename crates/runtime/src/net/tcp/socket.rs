@@ -309,6 +309,25 @@ impl TcpSocket {
         socket::set_linger(&self.socket, linger)
     }
 
+    /// Throws away what isn't sent when the socket is closed, and resets the connection:
+    /// [`set_linger`](Self::set_linger) with zero.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// let socket = quadrille::net::TcpSocket::new_v4()?;
+    /// socket.set_zero_linger()?;
+    /// assert_eq!(socket.linger()?, Some(std::time::Duration::ZERO));
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_zero_linger(&self) -> io::Result<()> {
+        self.set_linger(Some(Duration::ZERO))
+    }
+
     /// The type of service that packets of IPv4 carry (`IP_TOS`). 0 at first.
     ///
     /// # Errors
