@@ -2,7 +2,7 @@
 
 /// `AsFd` and `AsRawFd` for types that have it in a field.
 macro_rules! impl_as_fd {
-    ($field:ident: $($type:ty),+) => {$(
+    ($field:tt: $($type:ty),+) => {$(
         impl std::os::fd::AsFd for $type {
             fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
                 std::os::fd::AsFd::as_fd(&self.$field)

@@ -17,6 +17,7 @@ use futures_io::AsyncRead;
 use crate::blocking::Reason;
 use crate::coop;
 use crate::fs::attempt::patiently;
+use crate::io::impl_as_fd;
 use crate::panics::quietly;
 use crate::reactor::Side;
 use crate::runtime::with_current;
@@ -163,6 +164,8 @@ fn read(from: &mut (impl Read + AsFd), to: &mut [u8]) -> io::Result<usize> {
 #[derive(Debug)]
 pub struct Stdin {
     id: u64,
+    /// Whose descriptor is lent.
+    std: io::Stdin,
 }
 
 /// A handle of the process's standard input.
@@ -197,8 +200,13 @@ pub struct Stdin {
 pub fn stdin() -> Stdin {
     let mut state = INPUT.lock();
     state.handles += 1;
-    Stdin { id: state.handles }
+    Stdin {
+        id: state.handles,
+        std: io::stdin(),
+    }
 }
+
+impl_as_fd!(std: Stdin);
 
 impl Stdin {
     /// Reads what is there, at least one byte, into `buffer`; returns how many bytes. Zero means that the input has

@@ -12,6 +12,7 @@ use futures_io::AsyncWrite;
 use crate::coop;
 use crate::fs::attempt::{patiently, write_whole};
 use crate::fs::job::Job;
+use crate::io::impl_as_fd;
 use crate::reactor::Side;
 
 /// Most bytes that one operation takes to another thread.
@@ -70,7 +71,7 @@ macro_rules! output {
         ///
         /// As a [`futures_io::AsyncWrite`]: closing is flushing.
         #[derive(Debug)]
-        pub struct $name(Output);
+        pub struct $name(Output, io::$name);
 
         $(#[$attribute])*
         ///
@@ -96,8 +97,10 @@ macro_rules! output {
         /// ```
         #[must_use]
         pub fn $make() -> $name {
-            $name(Output::new(|bytes| put(&mut io::$make().lock(), bytes)))
+            $name(Output::new(|bytes| put(&mut io::$make().lock(), bytes)), io::$make())
         }
+
+        impl_as_fd!(1: $name);
 
         impl $name {
             /// Takes over a copy of the beginning of `buffer`, at most 2 MiB, to be written; returns how many bytes.

@@ -1,6 +1,7 @@
 //! The standard input and outputs, of children that are this program again.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write, pipe};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::process::{Child, Command, Stdio};
 
 use futures_lite::future::{block_on, poll_once};
@@ -57,6 +58,17 @@ async fn tell(text: &str) {
     let mut output = stdout();
     output.write_all(format!("tell:{text}\n").as_bytes()).await.unwrap();
     output.flush().await.unwrap();
+}
+
+#[test]
+fn handles_lend_the_descriptors_of_the_process() {
+    fn both(handle: &(impl AsFd + AsRawFd)) -> [RawFd; 2] {
+        [handle.as_fd().as_raw_fd(), handle.as_raw_fd()]
+    }
+    assert_eq!(
+        [both(&stdin()), both(&stdout()), both(&stderr())],
+        [[0; 2], [1; 2], [2; 2]]
+    );
 }
 
 #[test]
