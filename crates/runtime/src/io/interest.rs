@@ -1,7 +1,7 @@
 //! What to wait for, and what has come.
 
 use std::fmt;
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
 /// The sides of a descriptor that somebody wants to hear of: reading, writing, or both.
 ///
@@ -31,6 +31,21 @@ impl Interest {
     #[must_use]
     pub const fn add(self, other: Interest) -> Interest {
         Interest(self.0.or(other.0))
+    }
+
+    /// Those of `self` that are not in `other`; `None` if none is left.
+    ///
+    /// ```
+    /// use quadrille::io::Interest;
+    ///
+    /// let both = Interest::READABLE | Interest::WRITABLE;
+    /// assert_eq!(both.remove(Interest::READABLE), Some(Interest::WRITABLE));
+    /// assert_eq!(Interest::WRITABLE.remove(both), None);
+    /// ```
+    #[must_use]
+    pub const fn remove(self, other: Interest) -> Option<Interest> {
+        let rest = self.0.without(other.0);
+        if rest.is_empty() { None } else { Some(Interest(rest)) }
     }
 
     /// Whether reading is among them.
@@ -67,15 +82,28 @@ impl fmt::Debug for Interest {
 }
 
 /// The sides of a descriptor that may be ready. A side whose other end is closed counts: an attempt there doesn't wait.
+///
+/// ```
+/// use quadrille::io::Ready;
+///
+/// let mut ready = Ready::READABLE;
+/// assert_eq!(ready & Ready::WRITABLE, Ready::EMPTY);
+/// ready |= Ready::WRITABLE;
+/// assert_eq!(ready, Ready::ALL);
+/// assert_eq!(ready - Ready::READABLE, Ready::WRITABLE);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ready(Sides);
 
 impl Ready {
     /// Neither.
-    pub const EMPTY: Ready = Ready(Sides {
-        read: false,
-        write: false,
-    });
+    pub const EMPTY: Ready = Ready::of(false, false);
+    /// Readable.
+    pub const READABLE: Ready = Ready::of(true, false);
+    /// Writable.
+    pub const WRITABLE: Ready = Ready::of(false, true);
+    /// Both.
+    pub const ALL: Ready = Ready::of(true, true);
 
     /// Whether it may be readable.
     #[must_use]
@@ -92,7 +120,7 @@ impl Ready {
     /// Whether it is neither.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        !self.0.read && !self.0.write
+        self.0.is_empty()
     }
 
     /// The sides that `readable` and `writable` say.
@@ -101,6 +129,37 @@ impl Ready {
             read: readable,
             write: writable,
         })
+    }
+}
+
+impl BitOr for Ready {
+    type Output = Ready;
+
+    fn bitor(self, other: Ready) -> Ready {
+        Ready(self.0.or(other.0))
+    }
+}
+
+impl BitOrAssign for Ready {
+    fn bitor_assign(&mut self, other: Ready) {
+        *self = *self | other;
+    }
+}
+
+impl BitAnd for Ready {
+    type Output = Ready;
+
+    fn bitand(self, other: Ready) -> Ready {
+        Ready(self.0.and(other.0))
+    }
+}
+
+/// Those of the first that are not in the second.
+impl Sub for Ready {
+    type Output = Ready;
+
+    fn sub(self, other: Ready) -> Ready {
+        Ready(self.0.without(other.0))
     }
 }
 
@@ -123,6 +182,24 @@ impl Sides {
             read: self.read || other.read,
             write: self.write || other.write,
         }
+    }
+
+    const fn and(self, other: Sides) -> Sides {
+        Sides {
+            read: self.read && other.read,
+            write: self.write && other.write,
+        }
+    }
+
+    const fn without(self, other: Sides) -> Sides {
+        Sides {
+            read: self.read && !other.read,
+            write: self.write && !other.write,
+        }
+    }
+
+    const fn is_empty(self) -> bool {
+        !self.read && !self.write
     }
 }
 
