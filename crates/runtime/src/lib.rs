@@ -130,7 +130,7 @@ pub use join_set::{JoinMap, JoinSet};
 pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
-pub use runtime::{Handle, Runtime, spawn, spawn_blocking};
+pub use runtime::{Handle, Runtime, spawn, spawn_blocking, worker_index};
 pub use stragglers::Stragglers;
 pub use task::{JoinHandle, Locality, TaskGroup};
 pub use thread::Wait;

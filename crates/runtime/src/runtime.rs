@@ -427,6 +427,25 @@ where
     Handle::current().spawn_blocking(f)
 }
 
+/// The number of the worker on which the calling task or user-level thread runs now: its place in
+/// [`Metrics::workers`], and what [`Handle::spawn_pinned_on`] takes. A task may find another after each `.await`.
+///
+/// `None` on other threads, so in [`Runtime::block_on`], in [`spawn_blocking`], and inside of
+/// [`block_in_place`](crate::task::block_in_place). A guard of [`Handle::enter`] changes nothing: it is a worker of the
+/// runtime that runs the task.
+///
+/// ```
+/// let runtime = quadrille::Runtime::builder().worker_threads(2).build()?;
+/// let pinned = runtime.handle().spawn_pinned_on(1, || async { quadrille::worker_index() });
+/// assert_eq!(runtime.block_on(pinned)?, Some(1));
+/// assert_eq!(runtime.block_on(async { quadrille::worker_index() }), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub fn worker_index() -> Option<usize> {
+    Context::with(|context| context.map(|context| context.id.index()))
+}
+
 #[inline]
 fn spawn_here<F>(context: &Context, options: Options, future: F) -> JoinHandle<F::Output>
 where

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use quadrille::task::block_in_place;
-use quadrille::{Handle, Wait as _, thread, time};
+use quadrille::{Handle, Wait as _, thread, time, worker_index};
 
 use crate::count::Count;
 use crate::gate::Gate;
@@ -35,6 +35,30 @@ fn others_run_what_the_worker_had() {
         gate.open();
         runtime.block_on(blocks).unwrap();
         assert_eq!(runtime.metrics().total().blocks_in_place, 1);
+    });
+}
+
+/// Nobody's, while others have the worker.
+#[test]
+fn who_blocks_in_place_is_on_no_worker() {
+    for_each_shape(|shape| {
+        let runtime = shape.runtime();
+        let (handle, other) = (runtime.handle(), Shape::flat(1).runtime());
+        for worker in 0..handle.worker_count() {
+            let other = other.handle().clone();
+            let asked = handle.spawn_pinned_on(worker, move || async move {
+                let _entered = other.enter();
+                let elsewhere = other.spawn(async { worker_index() });
+                let inside = block_in_place(|| (worker_index(), other.block_on(elsewhere).unwrap()));
+                (worker_index(), inside)
+            });
+            assert_eq!(runtime.block_on(asked).unwrap(), (Some(worker), (None, Some(0))));
+        }
+        let blocking = runtime.spawn_blocking(worker_index);
+        assert_eq!(
+            runtime.block_on(async { (worker_index(), blocking.await.unwrap()) }),
+            (None, None)
+        );
     });
 }
 
