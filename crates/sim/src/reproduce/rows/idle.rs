@@ -69,7 +69,7 @@ pub(super) fn e(lab: &Lab) -> Result<Simulated, LabError> {
             heavy.condition("both, of 12 groups and more", "the same"),
         ],
         "CPUs are full with fewer groups than real ones, and the humps lie there: at 4 groups a scan finds more idle workers than the \
-         policy wants woken, and from 12 on it finds none, which costs it 4 to 6 %. With one group a run passes 8 or 30 messages a us, \
+         policy wants woken, and from 12 on it finds none, which costs it 4 to 5 %. With one group a run passes 8 or 30 messages a us, \
          by seed, with either search; of those that pass 8, a scan's pass a tenth more, because it begins beside the task's home",
     ))
 }
