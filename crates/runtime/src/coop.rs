@@ -258,7 +258,7 @@ pub fn poll_proceed(cx: &mut Context<'_>) -> Poll<RestoreOnPending> {
 /// The unit that [`poll_proceed`] has found, for an operation of the same poll.
 ///
 /// tokio's spends it first, and on drop puts the whole budget back to what it was: also what other operations have
-/// spent meanwhile. Here those have paid for themselves.
+/// spent meanwhile. Here those have paid for themselves, so this is not for operations of this crate.
 #[derive(Debug)]
 #[must_use = "a unit is spent only if `made_progress` is called"]
 pub struct RestoreOnPending {

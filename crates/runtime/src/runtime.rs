@@ -430,9 +430,9 @@ where
 /// The number of the worker on which the calling task or user-level thread runs now: its place in
 /// [`Metrics::workers`], and what [`Handle::spawn_pinned_on`] takes. A task may find another after each `.await`.
 ///
-/// `None` on other threads, so in [`Runtime::block_on`], in [`spawn_blocking`], and inside of
-/// [`block_in_place`](crate::task::block_in_place). A guard of [`Handle::enter`] changes nothing: it is a worker of the
-/// runtime that runs the task.
+/// `None` on other threads, so in [`Runtime::block_on`], in [`spawn_blocking`], inside of
+/// [`block_in_place`](crate::task::block_in_place), and in a task that another thread runs while all workers are in
+/// there. A guard of [`Handle::enter`] changes nothing: it is a worker of the runtime that runs the task.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).build()?;

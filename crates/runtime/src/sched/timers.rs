@@ -216,13 +216,25 @@ impl Context {
         Mark {
             local: self.local.end(),
             bound: self.me().counters.bound_pops.get() + self.bound.listed() as u64,
+            seen: (0, 0),
+            vain_looks: 0,
         }
     }
 
-    /// Whether what was queued here before the mark has been taken.
-    fn is_past(&self, mark: Mark) -> bool {
-        let has_passed_local = self.local.len() == 0 || self.local.front() >= mark.local;
-        has_passed_local && self.me().counters.bound_pops.get() >= mark.bound
+    /// Whether what was queued here before the mark has been taken, or nothing is being taken: whoever looks does not
+    /// let the worker go on.
+    fn is_past(&self, mark: &mut Mark) -> bool {
+        let (front, pops) = (self.local.front(), self.me().counters.bound_pops.get());
+        let has_passed_local = self.local.len() == 0 || front >= mark.local;
+        if has_passed_local && pops >= mark.bound {
+            return true;
+        }
+        if std::mem::replace(&mut mark.seen, (front, pops)) == (front, pops) {
+            mark.vain_looks += 1;
+        } else {
+            mark.vain_looks = 0;
+        }
+        mark.vain_looks >= VAIN_LOOKS_MAX
     }
 
     /// Fires what has expired with a worker that does not come to it. Whether there was anything.
@@ -237,13 +249,21 @@ impl Context {
 }
 
 /// Up to where the deque and the bound FIFO of a worker were filled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Mark {
     /// Where the deque ended.
     local: u64,
-    /// How many the FIFO had given out when all of it was.
+    /// How many the FIFO has given out once it has given out all that was in it.
     bound: u64,
+    /// Where both were at the last look, and how many looks in a row have found them there.
+    seen: (u64, u64),
+    vain_looks: u32,
 }
+
+/// Looks at a mark between which nothing is taken, after which nobody waits for it any more. Who is polled again within
+/// one poll of its task looks more than once a turn; who waits within a poll, by a foreign `block_on` or in a
+/// destructor that unwinds, would look for ever.
+const VAIN_LOOKS_MAX: u32 = 64;
 
 /// While it lives, tasks that are woken here are queued one behind the other, and nobody is woken for each.
 struct Batch<'a> {
@@ -360,7 +380,7 @@ impl Shared {
     }
 
     /// Whether the worker has taken all before the mark that its task has set; also if the task is elsewhere by now.
-    pub(crate) fn has_passed(&self, mark: Mark) -> bool {
+    pub(crate) fn has_passed(&self, mark: &mut Mark) -> bool {
         Context::with(|context| context.is_none_or(|context| !self.is_of(context) || context.is_past(mark)))
     }
 

@@ -421,10 +421,10 @@ pub fn resume() {
 
 /// Moves the paused clock of the current runtime by `duration`, and lets the tasks run whose timers expire by that.
 ///
-/// They all see the new time: to see each deadline come, sleep. In a task of that runtime, outside of
-/// [`block_in_place`](crate::task::block_in_place), the tasks and threads that are woken have run once when it returns,
+/// They all see the new time: to see each deadline come, sleep. In a task of that runtime, and while nobody
+/// [blocks in place](crate::task::block_in_place), the tasks and threads that are woken have run once when it returns,
 /// in the order of their deadlines as far as they are of one kind: bound to the worker (`spawn_local`, `spawn_pinned`,
-/// user-level threads) or not.
+/// user-level threads) or not. Not where the task lets nobody else run meanwhile, by a foreign `block_on` of it.
 ///
 /// A duration that the clock can't express, which lasts for 292 years, means about 30 years, as for
 /// [`sleep`](super::sleep). At its end the clock stays, and what is set then is ready at once.
@@ -443,10 +443,10 @@ pub async fn advance(duration: Duration) {
     shared
         .clock
         .advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-    let mark = shared.fire_moved();
+    let mut mark = shared.fire_moved();
     loop {
         yield_now().await;
-        if mark.is_none_or(|mark| shared.has_passed(mark)) {
+        if mark.as_mut().is_none_or(|mark| shared.has_passed(mark)) {
             break;
         }
     }

@@ -349,42 +349,53 @@ fn a_wait_with_a_limit_goes_on_when_the_clock_does() {
     });
 }
 
-/// Runs a task on the one worker of a paused runtime: bound to it or not.
-fn in_a_task(is_bound: bool, body: impl Future<Output = ()> + Send + 'static) {
-    watched("a task that moves the clock", move || {
-        let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
-        let task = async move {
-            if is_bound {
-                quadrille::task::spawn_pinned(move || body).await
-            } else {
-                quadrille::spawn(body).await
-            }
-        };
-        runtime.block_on(task).unwrap();
-    });
+/// What runs on the one worker of a paused runtime.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Task,
+    Bound,
+    Thread,
 }
 
-fn spawn(is_bound: bool, task: impl Future<Output = ()> + Send + 'static) {
-    if is_bound {
-        drop(quadrille::task::spawn_local(task));
-    } else {
-        drop(quadrille::spawn(task));
+impl Kind {
+    const ALL: [Self; 3] = [Self::Task, Self::Bound, Self::Thread];
+
+    fn spawn(self, body: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::Task => drop(quadrille::spawn(body)),
+            Self::Bound => drop(quadrille::task::spawn_pinned(move || body)),
+            Self::Thread => drop(thread::spawn(move || body.wait())),
+        }
     }
+}
+
+fn in_a_task(kind: Kind, body: impl Future<Output = ()> + Send + 'static) {
+    watched("a task that moves the clock", move || {
+        let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
+        let (done, is_done) = oneshot::channel();
+        runtime.block_on(async move {
+            kind.spawn(async move {
+                body.await;
+                done.send(()).unwrap();
+            });
+            is_done.await.expect("it has not panicked");
+        });
+    });
 }
 
 /// So many tasks that sleep for an hour and more, one a minute longer than the other, note it, and wake one each that
 /// is of their kind and would follow them at once; all wait when this returns.
-async fn sleepers(count: u64, are_bound: bool) -> Arc<Mutex<Vec<u64>>> {
+async fn sleepers(count: u64, kind: Kind) -> Arc<Mutex<Vec<u64>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
     for number in 0..count {
         let log = Arc::clone(&log);
         let (sender, receiver) = mpmc::bounded(1);
-        spawn(are_bound, async move {
+        kind.spawn(async move {
             sleep(HOUR + MINUTE * u32::try_from(number).unwrap()).await;
             log.lock().unwrap().push(number);
             sender.try_send(()).unwrap();
         });
-        spawn(are_bound, async move { receiver.recv().await.unwrap() });
+        kind.spawn(async move { receiver.recv().await.unwrap() });
     }
     for _ in 0..4 * count {
         yield_now().await;
@@ -394,12 +405,27 @@ async fn sleepers(count: u64, are_bound: bool) -> Arc<Mutex<Vec<u64>>> {
 
 #[test]
 fn who_is_woken_by_an_advance_of_a_task_has_run_in_order() {
-    for (is_bound, are_bound) in [(false, false), (false, true), (true, false), (true, true)] {
-        in_a_task(is_bound, async move {
-            let log = sleepers(8, are_bound).await;
+    for (kind, of_sleepers) in Kind::ALL
+        .into_iter()
+        .flat_map(|kind| Kind::ALL.map(|other| (kind, other)))
+    {
+        in_a_task(kind, async move {
+            let log = sleepers(8, of_sleepers).await;
             advance(2 * HOUR).await;
             let all: Vec<u64> = (0..8).collect();
-            assert_eq!(*log.lock().unwrap(), all, "bound: {is_bound}, of sleepers: {are_bound}");
+            assert_eq!(*log.lock().unwrap(), all, "{kind:?}, of sleepers: {of_sleepers:?}");
+        });
+    }
+}
+
+/// Nobody else runs meanwhile, and nobody waits for that for ever.
+#[test]
+fn an_advance_that_holds_up_its_worker_ends() {
+    for kind in Kind::ALL {
+        in_a_task(Kind::Task, async move {
+            let log = sleepers(2, kind).await;
+            futures_lite::future::block_on(advance(2 * HOUR));
+            assert_eq!(*log.lock().unwrap(), []);
         });
     }
 }
@@ -407,8 +433,8 @@ fn who_is_woken_by_an_advance_of_a_task_has_run_in_order() {
 /// Its poll is the last of a streak out of the slot, after which the deque has its turn.
 #[test]
 fn who_is_woken_at_the_end_of_a_streak_has_run() {
-    in_a_task(false, async {
-        let log = sleepers(1, false).await;
+    in_a_task(Kind::Task, async {
+        let log = sleepers(1, Kind::Task).await;
         let (to_first, at_first) = mpmc::bounded(1);
         let (to_second, at_second) = mpmc::bounded(1);
         let (to_us, at_us) = mpmc::bounded(1);

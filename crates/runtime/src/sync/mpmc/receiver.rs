@@ -120,8 +120,8 @@ impl<T> Receiver<T> {
     }
 
     /// [`recv_many`](Self::recv_many) for whoever implements `Future` or `Stream`; it waits as
-    /// [`poll_recv`](Self::poll_recv), in the same place. Nothing is taken by a poll that is pending, so nothing is
-    /// lost if there is no other; the vector may have grown.
+    /// [`poll_recv`](Self::poll_recv), in the same place. At most 64 messages a poll. Nothing is taken by one that
+    /// is pending, so nothing is lost if there is no other; the vector may have grown.
     ///
     /// # Errors
     /// If the channel is closed and drained.

@@ -65,7 +65,7 @@ pub use self::permit::{OwnedSemaphorePermit, SemaphorePermit};
 ///
 /// It has a number of permits. Who has taken one, or several at once, may go on; dropping a permit gives it back. Who
 /// waits is served in the order in which the waits began: one who needs many is not overtaken by those who need few.
-/// Usable in tasks of any runtime, in user-level threads (`semaphore.acquire().wait()`), and on plain threads.
+/// Usable in tasks of any runtime, in user-level threads (`semaphore.acquire_blocking()`), and on plain threads.
 ///
 /// ```
 /// use std::sync::Arc;
