@@ -186,8 +186,8 @@ mod tests {
             curves: vec![
                 Curve::new("time", time),
                 Curve::new("migrations", [1.0, 0.11, 0.13]),
-                Curve::new("shipped model, time", [1.0, 1.01, 1.0]),
-                Curve::new("shipped model, migrations", [1.0, 0.74, 0.79]),
+                Curve::new("shipped model, time", [1.0, 1.01, 1.03]),
+                Curve::new("shipped model, migrations", [1.0, 0.7, 0.7]),
             ],
             conditions: Vec::new(),
             remark: String::new(),
