@@ -357,15 +357,15 @@ impl Shared {
     }
 
     /// Fires what has expired with any worker: for a thread that runs tasks in place of all of them, and when a clock
-    /// is moved. How many timers.
-    pub(crate) fn fire_of_all(&self) -> u64 {
+    /// is moved.
+    pub(crate) fn fire_of_all(&self) {
         let due = |worker: &usize| self.workers[*worker].timers.first() != u64::MAX;
-        let fire = |worker: usize| {
+        for worker in (0..self.worker_count()).filter(due) {
             let now = self.clock.now();
-            let is_due = self.workers[worker].timers.first() <= now;
-            if is_due { self.fire_of(worker, now) } else { 0 }
-        };
-        (0..self.worker_count()).filter(due).map(fire).sum()
+            if self.workers[worker].timers.first() <= now {
+                self.fire_of(worker, now);
+            }
+        }
     }
 
     /// Fires what has expired by a move of the clock. If a task of ours has moved it, behind what that has woken.
