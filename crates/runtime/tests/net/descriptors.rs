@@ -3,14 +3,14 @@
 
 use std::fs::File;
 use std::net;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use quadrille::Runtime;
 use quadrille::net::{TcpListener, TcpStream, UdpSocket, pipe};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::watched::watched;
+use crate::watched::{forking, watched};
 
 /// Set in the process that a test starts.
 const CHILD: &str = "QUADRILLE_NET_TEST_CHILD";
@@ -21,11 +21,13 @@ pub(crate) fn in_a_process(name: &str, body: impl FnOnce() + Send + 'static) {
         watched(body);
         return;
     }
-    let output = Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, "1")
-        .output()
-        .unwrap();
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let output = forking(|| child.spawn()).unwrap().wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && text.contains("1 passed"),

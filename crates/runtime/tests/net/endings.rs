@@ -203,14 +203,7 @@ fn who_waits_to_be_accepted_hears_that_the_listener_goes() {
 fn a_named_pipe_is_read_on_with_the_next_writer() {
     on_runtimes(|| async {
         let folder = Folder::new();
-        let path = folder.join("fifo");
-        assert!(
-            std::process::Command::new("mkfifo")
-                .arg(&path)
-                .status()
-                .unwrap()
-                .success()
-        );
+        let path = folder.fifo();
         let reader = PipeReader::open(&path).unwrap();
         let mut buffer = [0; 16];
         for _ in 0..5 {

@@ -4,8 +4,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::Path;
-use std::process::Command;
 #[cfg(target_os = "linux")]
 use std::ptr;
 use std::sync::Arc;
@@ -21,16 +19,11 @@ use quadrille::net::{PipeReader, PipeWriter, pipe};
 use crate::temporary::Folder;
 use crate::watched::{on_runtimes, watched};
 
-fn make_fifo(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-}
-
 #[test]
 fn a_named_pipe_connects_with_anybody() {
     on_runtimes(|| async {
         let folder = Folder::new();
-        let path = folder.join("fifo");
-        make_fifo(&path);
+        let path = folder.fifo();
         assert!(PipeWriter::open(&path).is_err(), "nobody reads");
         let reader = PipeReader::open(&path).unwrap();
         let child = thread::spawn(move || {
@@ -50,8 +43,7 @@ fn a_named_pipe_connects_with_anybody() {
 fn both_ends_of_a_named_pipe() {
     on_runtimes(|| async {
         let folder = Folder::new();
-        let path = folder.join("fifo");
-        make_fifo(&path);
+        let path = folder.fifo();
         let reader = PipeReader::open(&path).unwrap();
         let writer = PipeWriter::open(&path).unwrap();
         let sent = vec![5; 300_000];

@@ -2,6 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -9,6 +10,16 @@ use quadrille::Runtime;
 
 /// Much longer than any test here takes.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Read-locked while a test runs, and write-locked while a program is started: from its fork to its exec a child has
+/// copies of all descriptors, so that what a test has dropped is not closed yet.
+static DESCRIPTORS: RwLock<()> = RwLock::new(());
+
+/// Starts a program, while no test is [`watched`].
+pub(crate) fn forking<R>(start: impl FnOnce() -> R) -> R {
+    let _alone = DESCRIPTORS.write().unwrap_or_else(PoisonError::into_inner);
+    start()
+}
 
 /// Runs `test` on a thread of its own.
 ///
@@ -18,6 +29,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) fn watched<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
     let (done, result) = channel();
     let test = thread::spawn(move || {
+        let _not_copied = DESCRIPTORS.read().unwrap_or_else(PoisonError::into_inner);
         let output = test();
         done.send(()).expect("the watchdog waits");
         output

@@ -7,6 +7,8 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::time::Duration;
 
+#[cfg(feature = "bytes")]
+use bytes::{Buf, Bytes, BytesMut};
 use futures_lite::future::poll_once;
 use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use quadrille::net::UnixStream;
@@ -170,6 +172,27 @@ async fn a_child_answers_through_its_pipes() {
     assert_eq!(stdout.read_to_end(&mut received).await.unwrap(), expected.len());
     assert!(received == expected);
     writes.await.unwrap().unwrap();
+    assert!(child.wait().await.unwrap().success());
+}
+
+#[cfg(feature = "bytes")]
+#[quadrille::test]
+async fn the_pipes_take_buffers_of_bytes() {
+    let mut child = cat().spawn().unwrap();
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    assert_eq!(
+        stdout.try_read_buf(&mut BytesMut::new()).unwrap_err().kind(),
+        io::ErrorKind::WouldBlock
+    );
+    let mut words = Bytes::from("one ").chain(Bytes::from("two ")).chain(&b"three"[..]);
+    assert_eq!(stdin.write_buf(&mut words).await.unwrap(), 13, "all pieces in one call");
+    let mut word = Bytes::from(" four");
+    stdin.write_all_buf(&mut word).await.unwrap();
+    assert!(!words.has_remaining() && word.is_empty());
+    drop(stdin);
+    let mut heard = BytesMut::new();
+    while stdout.read_buf(&mut heard).await.unwrap() > 0 {}
+    assert_eq!(heard, "one two three four");
     assert!(child.wait().await.unwrap().success());
 }
 
