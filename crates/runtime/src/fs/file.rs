@@ -323,6 +323,9 @@ impl File {
     ///
     /// Strict: `buffer` is filled in part.
     pub async fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        if buffer.is_empty() {
+            coop::consume_budget().await;
+        }
         while !buffer.is_empty() {
             match self.read_at(buffer, offset).await? {
                 0 => return Err(ends_before("buffer was full")),
@@ -365,6 +368,9 @@ impl File {
     ///
     /// As [`write_at`](Self::write_at).
     pub async fn write_all_at(&self, mut buffer: &[u8], mut offset: u64) -> io::Result<()> {
+        if buffer.is_empty() {
+            coop::consume_budget().await;
+        }
         while !buffer.is_empty() {
             match self.write_at(buffer, offset).await? {
                 0 => return Err(io::ErrorKind::WriteZero.into()),

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
 use super::file::{File, ends_before};
+use crate::coop;
 
 /// How much `read_to_end` asks for first, and at most, bytes.
 const FIRST: usize = 32 * 1024;
@@ -42,6 +43,9 @@ impl File {
     /// Loses what was read so far: it is in `buffer`, but how much isn't known. [`read`](Self::read) in a loop keeps
     /// count.
     pub async fn read_exact(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        if buffer.is_empty() {
+            coop::consume_budget().await;
+        }
         while !buffer.is_empty() {
             match self.read(buffer).await? {
                 0 => return Err(ends_before("buffer was full")),
@@ -135,6 +139,9 @@ impl File {
     ///
     /// Loses the count: a part may have been accepted. [`write`](Self::write) in a loop keeps it.
     pub async fn write_all(&mut self, mut buffer: &[u8]) -> io::Result<()> {
+        if buffer.is_empty() {
+            coop::consume_budget().await;
+        }
         while !buffer.is_empty() {
             let length = self.write(buffer).await?;
             buffer = &buffer[length..];

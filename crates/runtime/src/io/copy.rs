@@ -139,11 +139,20 @@ where
     B: AsyncRead + AsyncWrite + Unpin + ?Sized,
 {
     let (mut there, mut back) = (Passing::new(a_to_b), Passing::new(b_to_a));
+    let mut is_back_first = true;
     poll_fn(|cx| {
+        // Whoever is first and never has to wait spends the budget of the poll.
+        is_back_first = !is_back_first;
+        let mut there = |cx: &mut Context<'_>, a: &mut A, b: &mut B| there.poll(cx, Pin::new(a), Pin::new(b));
+        let mut back = |cx: &mut Context<'_>, a: &mut A, b: &mut B| back.poll(cx, Pin::new(b), Pin::new(a));
         // Both in any case: each has its own to wait for.
-        let there = there.poll(cx, Pin::new(&mut *a), Pin::new(&mut *b))?;
-        let back = back.poll(cx, Pin::new(&mut *b), Pin::new(&mut *a))?;
-        match (there, back) {
+        let answers = if is_back_first {
+            let back = back(cx, a, b)?;
+            (there(cx, a, b)?, back)
+        } else {
+            (there(cx, a, b)?, back(cx, a, b)?)
+        };
+        match answers {
             (Poll::Ready(there), Poll::Ready(back)) => Poll::Ready(Ok((there, back))),
             _ => Poll::Pending,
         }

@@ -5,6 +5,7 @@
 //! file's: whoever else has that, a shell above all, would meet it. So one thread for all runtimes reads, by std's
 //! handle, once for each time that somebody wants something and there is nothing; it ends with the process.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -46,7 +47,7 @@ struct State {
     /// An end or an error, for the next who looks.
     outcome: Option<io::Result<()>>,
     /// Who waits, by handle.
-    waiting: Vec<(u64, Waker)>,
+    waiting: BTreeMap<u64, Waker>,
     /// Handles that were ever made.
     handles: u64,
 }
@@ -60,7 +61,7 @@ impl Input {
                 bytes: Vec::new(),
                 taken: 0,
                 outcome: None,
-                waiting: Vec::new(),
+                waiting: BTreeMap::new(),
                 handles: 0,
             }),
             asked: Condvar::new(),
@@ -94,14 +95,7 @@ impl Input {
             drop(thread.map_err(Reason::NoThread)?);
             state.runs = true;
         }
-        let known = state.waiting.iter_mut().find(|(id, _)| *id == handle);
-        let before = match known {
-            Some((_, known)) => Some(std::mem::replace(known, waker)),
-            None => {
-                state.waiting.push((handle, waker));
-                None
-            }
-        };
+        let before = state.waiting.insert(handle, waker);
         state.wanted = true;
         drop(state);
         self.asked.notify_one();
@@ -135,20 +129,17 @@ impl Input {
         }
         state.wanted = false;
         // All at once: who waits again while it is woken waits for the next read.
-        let mut woken = std::mem::take(&mut state.waiting).into_iter();
+        let mut woken = std::mem::take(&mut state.waiting).into_values();
         drop(state);
-        let wakes = || wake_all(|batch| batch.fill_from(|| woken.next().map(|(_, waker)| waker)));
+        let wakes = || wake_all(|batch| batch.fill_from(|| woken.next()));
         // What their wakers do to this thread ends here.
         quietly(wakes);
     }
 
     /// The handle waits no more.
     fn forget(&self, handle: u64) {
-        let waker = {
-            let mut state = self.lock();
-            let position = state.waiting.iter().position(|(id, _)| *id == handle);
-            position.map(|position| state.waiting.swap_remove(position))
-        };
+        // Without the lock.
+        let waker = self.lock().waiting.remove(&handle);
         drop(waker);
     }
 }

@@ -135,6 +135,9 @@ macro_rules! output {
             ///
             /// Loses the count: a part may have been accepted. [`write`](Self::write) in a loop keeps it.
             pub async fn write_all(&mut self, mut buffer: &[u8]) -> io::Result<()> {
+                if buffer.is_empty() {
+                    coop::consume_budget().await;
+                }
                 while !buffer.is_empty() {
                     let length = self.write(buffer).await?;
                     buffer = &buffer[length..];

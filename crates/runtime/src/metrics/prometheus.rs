@@ -27,8 +27,8 @@ pub const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=ut
 /// | `quadrille_moves_total` | `cause`, `level` | tasks that ran on another worker than before |
 /// | `quadrille_polls_total` and every other counter of [`WorkerMetrics`] by its name | | sums over all workers |
 ///
-/// That is about a hundred series, however large the machine is. With [`per_worker`](Self::per_worker) it is so many a
-/// worker.
+/// That is about a hundred series, and three for each last-level cache. With [`per_worker`](Self::per_worker) the
+/// counters of workers are so many for each.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it is the page that its Display writes"]
 pub struct Prometheus<'a> {

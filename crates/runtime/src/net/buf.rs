@@ -218,6 +218,9 @@ macro_rules! write_buf_methods {
         {
             let mut wait = None;
             std::future::poll_fn(move |cx| {
+                if !buffer.has_remaining() {
+                    return crate::coop::poll_spend(cx).map(Ok);
+                }
                 while buffer.has_remaining() {
                     let written = self
                         .$($fd)+

@@ -146,6 +146,9 @@ macro_rules! read_methods {
         pub fn read_exact(&self, mut buffer: &mut [u8]) -> impl Future<Output = io::Result<()>> {
             let mut wait = None;
             std::future::poll_fn(move |cx| {
+                if buffer.is_empty() {
+                    return crate::coop::poll_spend(cx).map(Ok);
+                }
                 while !buffer.is_empty() {
                     let read = self
                         .fd()
@@ -329,6 +332,9 @@ macro_rules! write_methods {
         pub fn write_all(&self, mut buffer: &[u8]) -> impl Future<Output = io::Result<()>> {
             let mut wait = None;
             std::future::poll_fn(move |cx| {
+                if buffer.is_empty() {
+                    return crate::coop::poll_spend(cx).map(Ok);
+                }
                 while !buffer.is_empty() {
                     let written = self
                         .$($fd)+

@@ -1,5 +1,6 @@
 //! A descriptor that is watched: which side is ready, and who waits for it. L (e) in `sched/README.md`.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 
@@ -9,7 +10,7 @@ use crate::stress::{self, Mutex};
 use crate::sys::poller::Event;
 
 /// Names a waiter of a side: a number of that source's, zero, or the place of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WaiterId(u64);
 
 impl WaiterId {
@@ -52,8 +53,9 @@ pub(super) struct Waiters {
 #[derive(Debug, Default)]
 struct SideWaiters {
     first: Option<(WaiterId, Waker)>,
+    /// By their names: each goes away, or is looked for again after an event, by its own.
     #[expect(clippy::box_collection, reason = "rare, and a source is to be small")]
-    more: Option<Box<Vec<(WaiterId, Waker)>>>,
+    more: Option<Box<BTreeMap<WaiterId, Waker>>>,
 }
 
 impl Source {
@@ -228,7 +230,7 @@ impl Source {
         let waiters = waiters.side(side);
         wakers.extend(waiters.first.take().map(|(_, waker)| waker));
         if let Some(more) = waiters.more.take() {
-            wakers.extend(more.into_iter().map(|(_, waker)| waker));
+            wakers.extend(more.into_values());
         }
     }
 
@@ -289,7 +291,7 @@ impl Waiters {
         if waiters.first.is_none() {
             waiters.first = Some((id, waker));
         } else {
-            waiters.more.get_or_insert_default().push((id, waker));
+            waiters.more.get_or_insert_default().insert(id, waker);
         }
         replaced
     }
@@ -301,9 +303,7 @@ impl Waiters {
         if waiters.first.as_ref().is_some_and(|(id, _)| *id == waiter) {
             return waiters.first.take().map(|(_, waker)| waker);
         }
-        let more = waiters.more.as_mut()?;
-        let position = more.iter().position(|(id, _)| *id == waiter)?;
-        Some(more.swap_remove(position).1)
+        waiters.more.as_mut()?.remove(&waiter)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the listeners of one runtime to one kind of signal share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::future::{Future, poll_fn};
 use std::io::{self, PipeReader, Read};
@@ -25,7 +25,8 @@ pub(super) struct Hub {
 /// Who waits, told by whoever empties the pipe: the reactor may not hear of a byte that is gone when it looks.
 #[derive(Debug, Default)]
 struct Waiting {
-    wakers: Vec<(u64, Waker)>,
+    /// By their names.
+    wakers: BTreeMap<u64, Waker>,
     /// The name of the next who waits.
     next: u64,
 }
@@ -96,8 +97,8 @@ impl Hub {
 
     /// (b'), of those who wait now: who waits again while it is woken has looked since.
     fn wake_all(&self) {
-        let mut woken = std::mem::take(&mut self.waiting().wakers).into_iter();
-        wake_all(|batch| batch.fill_from(|| woken.next().map(|(_, waker)| waker)));
+        let mut woken = std::mem::take(&mut self.waiting().wakers).into_values();
+        wake_all(|batch| batch.fill_from(|| woken.next()));
     }
 
     /// (a')
@@ -124,24 +125,16 @@ impl Waits<'_> {
     /// Has `waker` called when somebody has emptied the pipe.
     fn tell(&self, waker: &Waker) {
         // Cloned and dropped without the lock.
-        let mut waker = Some((self.id, waker.clone()));
-        let mut waiting = self.hub.waiting();
-        match waiting.wakers.iter_mut().find(|(id, _)| *id == self.id) {
-            Some(known) => waker = waker.map(|waker| std::mem::replace(known, waker)),
-            None => waiting.wakers.extend(waker.take()),
-        }
-        drop(waiting);
-        drop(waker);
+        let waker = waker.clone();
+        let replaced = self.hub.waiting().wakers.insert(self.id, waker);
+        drop(replaced);
     }
 }
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        let removed = {
-            let mut waiting = self.hub.waiting();
-            let position = waiting.wakers.iter().position(|(id, _)| *id == self.id);
-            position.map(|position| waiting.wakers.swap_remove(position))
-        };
+        // Without the lock.
+        let removed = self.hub.waiting().wakers.remove(&self.id);
         drop(removed);
     }
 }

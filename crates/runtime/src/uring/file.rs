@@ -173,6 +173,10 @@ impl File {
     /// As [`write_at`](Self::write_at).
     pub async fn write_all_at<B: IoBuf>(&self, mut buffer: B, offset: u64) -> BufResult<(), B> {
         let mut from = 0;
+        if buffer.bytes().is_empty() {
+            coop::consume_budget().await;
+            return (check(offset).await, buffer);
+        }
         while from < buffer.bytes().len() {
             let (written, again) = self.write_from(buffer, from, offset + from as u64).await;
             buffer = again;

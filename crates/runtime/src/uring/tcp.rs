@@ -204,6 +204,9 @@ impl TcpStream {
     /// Loses the count: a part may have been written.
     pub async fn write_all<B: IoBuf>(&self, mut buffer: B) -> BufResult<(), B> {
         let mut from = 0;
+        if buffer.bytes().is_empty() {
+            coop::consume_budget().await;
+        }
         while from < buffer.bytes().len() {
             let (written, again) = self.write_from(buffer, from).await;
             buffer = again;

@@ -118,6 +118,8 @@ fn what_a_task_never_waits_for_gives_way() {
                 "peek into nothing": streams().await => |s| s.0.peek(&mut []).await.unwrap();
                 "poll_read into nothing": streams().await => |s| poll_fn(|cx| s.0.poll_read(cx, &mut [])).await.unwrap();
                 "write of nothing": streams().await => |s| s.0.write(&[]).await.unwrap();
+                "read_exact into nothing": streams().await => |s| s.0.read_exact(&mut []).await.unwrap();
+                "write_all of nothing": streams().await => |s| s.0.write_all(&[]).await.unwrap();
                 "AsyncRead into nothing": streams().await => |s| (&mut &s.0).read(&mut []).await.unwrap();
             }
         });

@@ -131,6 +131,79 @@ fn copying_ends_with_the_error_of_either_side() {
     });
 }
 
+/// Has something until it hears something.
+#[derive(Default)]
+struct Talker {
+    reads: u32,
+    has_heard: bool,
+}
+
+impl Talker {
+    /// Then it ends in any case.
+    const MOST: u32 = 100_000;
+}
+
+impl AsyncRead for Talker {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.has_heard || self.reads == Talker::MOST {
+            return Poll::Ready(Ok(0));
+        }
+        self.reads += 1;
+        Poll::Ready(Ok(to.len()))
+    }
+}
+
+impl AsyncWrite for Talker {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.has_heard = true;
+        Poll::Ready(Ok(buffer.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Takes all that it is told, and says a word.
+struct Listener(&'static [u8]);
+
+impl AsyncRead for Listener {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut [u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_read(cx, to)
+    }
+}
+
+impl AsyncWrite for Listener {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buffer.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Whoever talks without end, the other's word is passed on, though each poll has a budget.
+#[test]
+fn neither_side_of_a_relay_has_to_be_silent_for_the_other_to_be_heard() {
+    on_runtimes(|| async {
+        let (mut talker, mut listener) = (Talker::default(), Listener(b"stop"));
+        copy_bidirectional(&mut talker, &mut listener).await.unwrap();
+        assert!(talker.has_heard && talker.reads < 1000, "{} reads", talker.reads);
+        let (mut talker, mut listener) = (Talker::default(), Listener(b"stop"));
+        copy_bidirectional(&mut listener, &mut talker).await.unwrap();
+        assert!(talker.has_heard && talker.reads < 1000, "{} reads", talker.reads);
+    });
+}
+
 /// Has something for ever, and says when it was first asked.
 struct Endless(Option<oneshot::Sender<()>>);
 

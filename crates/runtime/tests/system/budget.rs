@@ -32,8 +32,13 @@ fn what_is_done_at_once_gives_way() {
             "File::read_at into nothing": file().await => |s| s.read_at(&mut [], 0).await.unwrap();
             "AsyncRead into nothing": file().await => |s| AsyncReadExt::read(s, &mut []).await.unwrap();
             "File::write of nothing": file().await => |s| s.write(&[]).await.unwrap();
+            "File::read_exact into nothing": file().await => |s| s.read_exact(&mut []).await.unwrap();
+            "File::read_exact_at into nothing": file().await => |s| s.read_exact_at(&mut [], 0).await.unwrap();
+            "File::write_all of nothing": file().await => |s| s.write_all(&[]).await.unwrap();
+            "File::write_all_at of nothing": file().await => |s| s.write_all_at(&[], 0).await.unwrap();
             "File::flush": file().await => |s| s.flush().await.unwrap();
             "Stdout::write of nothing": stdout() => |s| s.write(&[]).await.unwrap();
+            "Stdout::write_all of nothing": stdout() => |s| s.write_all(&[]).await.unwrap();
             "Stdout::flush": stdout() => |s| s.flush().await.unwrap();
         }
     });
