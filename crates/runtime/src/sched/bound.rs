@@ -15,7 +15,7 @@ use super::schedule::count;
 use super::search::Scope;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::{AtomicU32, Ordering};
+use crate::primitives::{AtomicU32, Ordering, relax};
 use crate::task::Runnable;
 use crate::task::meta::{BOUND, LastWorker, READY, THREAD};
 use crate::thread::note::Note;
@@ -250,7 +250,7 @@ impl Worker {
         self.context.unwinding.set(true);
         drop(looping);
         self.context.shared.looping.wait();
-        let mut tasks_woken = false;
+        let (mut tasks_woken, mut step) = (false, 0_u32);
         loop {
             let before = self.context.living.len.get();
             self.context.living.wake_all();
@@ -283,8 +283,11 @@ impl Worker {
             dropped |= self.context.shared.drop_queued();
             if self.context.living.len.get() == before && !dropped {
                 // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another
-                // worker.
-                std::thread::yield_now();
+                // worker, or of another runtime: as long as they like.
+                relax(step);
+                step = step.saturating_add(1);
+            } else {
+                step = 0;
             }
         }
     }

@@ -2,7 +2,7 @@
 //! things.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quadrille::Wait as _;
 use quadrille::sync::mpmc;
@@ -244,6 +244,34 @@ fn beside_wakers_that_go_on() {
             }
         },
     );
+}
+
+/// A worker that leaves waits for what borrows from its thread and belongs to another runtime. It looks now and then,
+/// not all the time.
+#[test]
+fn of_a_scope_that_waits_for_another_runtime() {
+    let (runtime, other, gate) = (Shape::flat(1).runtime(), Shape::flat(1).runtime(), Gate::default());
+    let (handle, elsewhere, waits) = (runtime.handle().clone(), other.handle().clone(), gate.clone());
+    let thread = runtime.spawn_thread(move || {
+        let _entered = elsewhere.enter();
+        thread::scope(|scope| {
+            scope.spawn(|| waits.pass().wait());
+        });
+    });
+    eventually("the other's thread waits", || gate.waiting() == 1);
+    let turns = || handle.metrics().total().polls;
+    let before = turns();
+    runtime.shutdown_background();
+    eventually("it is told to end", || turns() > before);
+    let (begin, before) = (Instant::now(), turns());
+    // How long that is, is measured.
+    std::thread::sleep(Duration::from_millis(100));
+    // A few at once, and then a nap of 50 us and more before each.
+    let (looks, looks_max) = (turns() - before, 100 + begin.elapsed().as_micros() / 50);
+    assert!(u128::from(looks) <= looks_max, "{looks} of {looks_max}");
+    assert!(!thread.is_finished());
+    gate.open();
+    assert!(thread.join().is_err());
 }
 
 /// A thread may end its own runtime: it is unwound when it next waits.
