@@ -4,12 +4,12 @@ use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::thread::panicking;
 use std::time::Duration;
 
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
 use super::Wait as _;
+use super::suspend::Frame;
 use super::wait::{suspends, wait_in_place};
 use crate::reactor::poll_as_thread;
 
@@ -222,7 +222,7 @@ fn wait<T>(
             operation(cx)
         }
     });
-    let is_in_place = panicking() && !is_ordinary;
+    let is_in_place = !is_ordinary && Frame::waits_in_place();
     match limit {
         Some(limit) if !is_in_place || limit <= IN_PLACE_MAX => match operation.wait_timeout(limit) {
             Ok(result) => result,

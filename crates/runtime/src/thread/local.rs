@@ -58,7 +58,8 @@ macro_rules! thread_local {
 
 /// A variable of which every thread has its own, declared by [`thread_local!`](crate::thread_local!).
 ///
-/// A value is made on its thread when it is first used, and dropped there when the thread ends, later ones first. On an
+/// A value is made on its thread when it is first used, and dropped there when the thread ends, later ones first; a
+/// destructor may wait, also when the thread was told to end ([for a second](crate::Wait::wait)). On an
 /// ordinary thread of the operating system it is that thread's. A task has none.
 pub struct LocalKey<T: 'static> {
     init: fn() -> T,

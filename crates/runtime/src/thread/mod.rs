@@ -181,7 +181,7 @@ pub fn current() -> Thread {
 /// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
 ///
 /// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives
-/// way with [`task::yield_now`](crate::task::yield_now). A destructor of a thread that panics or is unwound, which
+/// way with [`task::yield_now`](crate::task::yield_now). A destructor of a thread that panics or is told to end, which
 /// calls it until a thread of the same worker has done something, or where no other worker is free any task, calls it
 /// for ever.
 #[track_caller]
@@ -196,14 +196,14 @@ pub fn yield_now() {
 
 /// Waits for `duration`, never less. A user-level thread is suspended, an ordinary one sleeps as with
 /// [`std::thread::sleep`]; but where a test has [paused](time::pause) the clock of the current runtime it goes by that,
-/// too. A user-level thread that panics blocks its worker.
+/// too. A user-level thread that can't be [suspended](Wait::wait), as it panics, blocks its worker.
 ///
 /// # Panics
 /// As [`Wait::wait_timeout`], and on a user-level thread as [`time::sleep`].
 #[track_caller]
 pub fn sleep(duration: Duration) {
     let suspends = suspends();
-    if suspends && panicking() {
+    if suspends && Frame::waits_in_place() {
         return std::thread::sleep(duration);
     }
     if suspends || stands_here() {

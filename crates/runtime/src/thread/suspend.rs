@@ -22,6 +22,7 @@ use crate::sched::context::Context;
 use crate::sync::lock;
 use crate::sys::clock;
 use crate::task::Meta;
+use crate::task::body::is_aborted;
 use crate::task::join::Cancelled;
 
 /// With what a coroutine is resumed: the first time the waker of its task, which is valid until the coroutine is
@@ -95,6 +96,10 @@ pub(super) struct Frame {
     key: Cell<Option<usize>>,
     /// It was told to unwind while it had to outlast that.
     owes_unwinding: Cell<bool>,
+    /// Its closure has ended, and what is left runs destructors, which are not unwound before they had some time.
+    ends: Cell<bool>,
+    /// It was told to unwind since then.
+    told: Cell<bool>,
     /// How often it has gone on after a suspension; wraps.
     turns: Cell<usize>,
     /// What the thread waits for, for others.
@@ -133,6 +138,8 @@ impl Frame {
             waker: OnceCell::new(),
             key: Cell::new(None),
             owes_unwinding: Cell::new(false),
+            ends: Cell::new(false),
+            told: Cell::new(false),
             turns: Cell::new(0),
             note: Note::new(meta),
             locals: Locals::new(),
@@ -145,8 +152,24 @@ impl Frame {
     pub(super) fn run<T>(&self, f: impl FnOnce() -> T) -> std::thread::Result<T> {
         CURRENT.set(self);
         let result = catch_unwind(AssertUnwindSafe(f));
+        self.ends.set(true);
         self.locals.end();
         result
+    }
+
+    /// Whether a wait for this can't suspend the thread: it would unwind from there, and a destructor runs. Either the
+    /// stack is unwound already, or the closure has ended. A scope is not unwound while it waits.
+    #[inline(always)]
+    fn stays(&self, pause: Pause) -> bool {
+        std::thread::panicking() || self.ends.get() && pause != Pause::Outlasts && self.is_told()
+    }
+
+    /// Whether the thread would be told to unwind if it were suspended.
+    #[cold]
+    fn is_told(&self) -> bool {
+        self.told.get()
+            || is_aborted(self.meta())
+            || Context::with(|context| context.is_some_and(|context| context.unwinding.get()))
     }
 
     /// What the thread has of its own.
@@ -207,10 +230,11 @@ impl Frame {
             let mut future = pin!(future);
             let mut turns = self.turns.get();
             polled = future.as_mut().poll(&mut TaskContext::from_waker(self.waker()));
-            if polled.is_pending() && std::thread::panicking() {
-                polled = self.wait_in_place(future.as_mut(), None);
-            }
             while polled.is_pending() {
+                if self.stays(pause) {
+                    polled = self.wait_or_give_up(future.as_mut());
+                    break;
+                }
                 if turns != self.turns.get() {
                     polled = self.wait_nested(future.as_mut(), pause, reason);
                     break;
@@ -240,6 +264,9 @@ impl Frame {
             if polled.is_ready() {
                 return polled;
             }
+            if self.stays(pause) {
+                return self.wait_or_give_up(future);
+            }
             if turns != self.turns.get() && woken.take() {
                 self.waker().wake_by_ref();
             }
@@ -247,7 +274,27 @@ impl Frame {
         }
     }
 
-    /// Waits for `future` until then, by default for about a second, on a thread that can't give way, as it panics: its
+    /// Waits for `future` in place, for about a second. The answer is ready.
+    ///
+    /// # Panics
+    /// If it isn't by then: which ends the process where the thread panics, and else, quietly, the destructor that
+    /// waits.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn wait_or_give_up<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+        let polled = self.wait_in_place(future, None);
+        if polled.is_pending() {
+            assert!(
+                !std::thread::panicking(),
+                "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
+            );
+            unwind();
+        }
+        polled
+    }
+
+    /// Waits for `future` until then, by default for about a second, on a thread that can't give way (`stays`): its
     /// worker is blocked. What a destructor waits for often comes from elsewhere and soon, as a lock that is held for a
     /// moment, and else the process would end. Nor is it refused for lack of budget.
     #[cold]
@@ -272,11 +319,14 @@ impl Frame {
     #[track_caller]
     #[inline(always)]
     pub(super) fn give_way(&self) {
+        if self.stays(Pause::GivesWay) {
+            return std::thread::yield_now();
+        }
         self.suspend::<()>(Pause::GivesWay, Reason::TURN);
     }
 
     /// Suspends the thread until its task runs again, and notes why. Unwinds if the thread is told to and does not
-    /// outlast that.
+    /// outlast that; one whose closure has ended comes back, and then stays. For a thread that doesn't already.
     ///
     /// Inlined, as all that calls it and all that resumes it, as far as that can be had: the processor predicts where a
     /// function returns to by the calls before it, of which a switch makes those of another stack. Each frame that is
@@ -284,9 +334,7 @@ impl Frame {
     #[track_caller]
     #[inline(always)]
     fn suspend<F>(&self, pause: Pause, reason: Reason) {
-        if std::thread::panicking() {
-            return stay(pause);
-        }
+        debug_assert!(!std::thread::panicking(), "the callers look");
         assert!(
             !lock::is_in_section(),
             "a user-level thread can't be suspended inside of a critical section of the runtime: others would wait for it"
@@ -310,9 +358,20 @@ impl Frame {
         self.note.goes_on();
         match (input, pause) {
             (Some(_), _) => {}
+            (None, _) if self.ends.get() => self.told.set(true),
             (None, Pause::Waits | Pause::GivesWay) => unwind(),
             (None, Pause::Outlasts) => self.owes_unwinding.set(true),
         }
+    }
+
+    /// Whether the calling thread, a user-level one, can't be suspended by a wait, and so blocks its worker for it.
+    pub(super) fn waits_in_place() -> bool {
+        Self::with(|frame| frame.is_some_and(|frame| frame.stays(Pause::Waits)))
+    }
+
+    /// Whether the calling thread runs a destructor, out of which nothing may unwind before its time.
+    pub(super) fn is_in_destructor() -> bool {
+        std::thread::panicking() || Self::with(|frame| frame.is_some_and(|frame| frame.ends.get()))
     }
 
     /// After a wait with [`Pause::Outlasts`]: whether the thread was told to unwind meanwhile, and now may.
@@ -340,20 +399,6 @@ impl Drop for Frame {
             leave_list(key);
         }
     }
-}
-
-/// What a thread does that can't be suspended, as it panics.
-///
-/// # Panics
-/// If it has to wait, which ends the process.
-#[cold]
-#[track_caller]
-fn stay(pause: Pause) {
-    assert!(
-        pause == Pause::GivesWay,
-        "a user-level thread can't be suspended while it panics: a destructor waits for something that is not ready"
-    );
-    std::thread::yield_now();
 }
 
 /// At the end of a thread that was ever suspended.

@@ -3,7 +3,6 @@
 use std::future::{Future, IntoFuture};
 use std::pin::pin;
 use std::task::Poll;
-use std::thread::panicking;
 use std::time::{Duration, Instant};
 
 use super::note::Reason;
@@ -47,6 +46,10 @@ pub trait Wait: IntoFuture {
     /// When it is [aborted](crate::thread::JoinHandle::abort), or its runtime shuts down, a user-level thread that
     /// waits, or begins to, is unwound from here: destructors run. Who catches that with `catch_unwind` and waits again
     /// is unwound again.
+    ///
+    /// What is dropped when the thread's closure has ended, its own by [`thread_local!`](crate::thread_local!), is not
+    /// cut off so: told to unwind, the thread waits in place for about a second, as one that panics. Then the destructor
+    /// is unwound, and the next one called.
     #[track_caller]
     #[inline(always)]
     fn wait(self) -> Self::Output
@@ -63,8 +66,8 @@ pub trait Wait: IntoFuture {
     /// [`Elapsed`] if the time has passed first.
     ///
     /// # Panics
-    /// As [`wait`](Self::wait), but for what is said of a thread that panics: there it blocks the worker for up to
-    /// `limit`, by the time that really passes, and then says so. On a user-level thread also as
+    /// As [`wait`](Self::wait), but for what is said of a thread that waits in place: there it blocks the worker for up
+    /// to `limit`, by the time that really passes, and then says so. On a user-level thread also as
     /// [`time::sleep`](crate::time::sleep).
     #[track_caller]
     fn wait_timeout(self, limit: Duration) -> Result<Self::Output, Elapsed>
@@ -94,7 +97,7 @@ pub(super) fn wait_on<F: Future>(future: F, reason: Reason) -> F::Output {
 #[track_caller]
 pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Reason) -> Result<F::Output, Elapsed> {
     if suspends() {
-        if panicking() {
+        if Frame::waits_in_place() {
             return wait_in_place(future, Some(clock::after(limit))).ok_or_else(Elapsed::new);
         }
         return wait_on(timeout(limit, future), reason);
@@ -106,7 +109,7 @@ pub(super) fn wait_timeout_on<F: Future>(future: F, limit: Duration, reason: Rea
     block_on_until(future, Some(clock::after(limit))).ok_or_else(Elapsed::new)
 }
 
-/// Waits for `future` on a user-level thread that can't be suspended, as it panics: by the time that really passes,
+/// Waits for `future` on a user-level thread that can't be suspended (`Frame::stays`): by the time that really passes,
 /// since who has paused the clock waits for this worker.
 #[cold]
 pub(super) fn wait_in_place<F: Future>(future: F, until: Option<Instant>) -> Option<F::Output> {

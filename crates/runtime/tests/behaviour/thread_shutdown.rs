@@ -123,19 +123,6 @@ fn with_destructors_that_are_busy() {
     );
 }
 
-/// Waits when it is dropped with its thread.
-struct WaitsAtTheEnd;
-
-impl Drop for WaitsAtTheEnd {
-    fn drop(&mut self) {
-        thread::park();
-    }
-}
-
-quadrille::thread_local! {
-    static WAITS: WaitsAtTheEnd = WaitsAtTheEnd;
-}
-
 /// Who is aborted and catches that is told again wherever it waits next, though nobody wakes it.
 #[test]
 fn by_an_abort_that_is_caught() {
@@ -144,29 +131,18 @@ fn by_an_abort_that_is_caught() {
         |shape| {
             let runtime = shape.runtime();
             let (gate, caught) = (Gate::default(), Count::default());
-            let again = {
-                let (gate, caught) = (gate.clone(), caught.clone());
-                runtime.spawn_thread(move || {
-                    for _ in 0..3 {
-                        assert!(catch_unwind(AssertUnwindSafe(|| gate.pass().wait())).is_err());
-                        caught.add();
-                    }
-                    gate.pass().wait();
-                })
-            };
-            let at_the_end = {
-                let gate = gate.clone();
-                runtime.spawn_thread(move || {
-                    WAITS.with(|_| ());
-                    gate.pass().wait();
-                })
-            };
-            eventually("both wait", || gate.waiting() == 2);
-            for thread in [again, at_the_end] {
-                thread.abort();
-                let payload = thread.join().unwrap_err();
-                assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
-            }
+            let (waits, catches) = (gate.clone(), caught.clone());
+            let thread = runtime.spawn_thread(move || {
+                for _ in 0..3 {
+                    assert!(catch_unwind(AssertUnwindSafe(|| waits.pass().wait())).is_err());
+                    catches.add();
+                }
+                waits.pass().wait();
+            });
+            eventually("it waits", || gate.waiting() == 1);
+            thread.abort();
+            let payload = thread.join().unwrap_err();
+            assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
             assert_eq!(caught.get(), 3);
         },
     );

@@ -244,7 +244,7 @@ pub(crate) fn enter<T>(words: Words, data: &Data, f: impl FnOnce() -> T) -> T {
             words.ended();
         }
         // Where it happens already this is a destructor, out of which nothing may unwind.
-        if !thread::panicking() {
+        if !Frame::is_in_destructor() {
             unwind();
         }
     }
