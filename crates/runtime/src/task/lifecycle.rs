@@ -15,7 +15,8 @@
 //! and passes it on through a queue.
 //!
 //! (c) *The result is read once it is there, by one.* `DONE` is a release, after the result was written; the joiner
-//! reads it after an acquire. Nobody wants it if there is no joiner when `DONE` is set: the runner drops it.
+//! reads it after an acquire. Nobody wants it if there is no joiner when `DONE` is set: the runner drops it. Nor before
+//! that, once there is none, as none comes again: then a thread drops it on its own stack.
 //!
 //! (d) *The joiner is told.* It sets `AWAITED`, by a release, after it wrote its waker, and fails if the task is done.
 //! So the runner, whose `DONE` acquires, either sees the waker or comes first. Between `AWAITED` and `DONE` the cell is
@@ -217,6 +218,13 @@ impl Lifecycle {
             let (new, then) = state.release();
             (Some(new), then)
         })
+    }
+
+    /// Whether somebody may ask for the result. If nobody may, (C c) is decided: the joiner never comes back.
+    #[inline]
+    pub(super) fn is_joined(&self) -> bool {
+        // Ordering: Relaxed; the bit alone matters. What the joiner did is none of the result's concern.
+        self.load(Ordering::Relaxed).is_joined()
     }
 
     /// Whether the task is done.

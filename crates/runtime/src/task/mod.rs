@@ -77,6 +77,7 @@ mod waker;
 
 pub(crate) use meta::Meta;
 pub(crate) use runnable::{Ran, Runnable};
+pub(crate) use running::is_detached;
 pub(crate) use waker::{is_future_of, is_own_waker, is_waker_of, runtime_of_future};
 
 /// Queues a task that was woken and not held.

@@ -10,10 +10,10 @@
 //! one task or none. While the task blocks in place it still is the one: others run on other threads.
 
 use std::cell::Cell;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
-use super::Id;
 use super::cell::Header;
+use super::{Id, Meta};
 
 thread_local! {
     static RUNNING: Running = const {
@@ -92,6 +92,17 @@ pub(super) fn id() -> Option<Id> {
     // SAFETY: set by `begin`, whose caller holds the task until it is no more, or by `dropping`, until when the task is
     // there; that is on this thread, and so are we. The id never changes.
     Some(unsafe { header.as_ref() }.meta.id)
+}
+
+/// Whether the calling thread runs the task with this metadata, and nobody is left to ask for its result.
+#[inline]
+pub(crate) fn is_detached(meta: &Meta) -> bool {
+    let Some(header) = RUNNING.with(|running| running.task.get()) else {
+        return false;
+    };
+    // SAFETY: as in `id`.
+    let task = unsafe { header.as_ref() };
+    ptr::eq(&raw const task.meta, meta) && !task.lifecycle.is_joined()
 }
 
 /// The task that the calling thread runs is to run again.

@@ -115,6 +115,11 @@ impl State {
         self.has(AWAITED)
     }
 
+    /// Whether somebody may ask for the result. Once nobody may, nobody ever will.
+    pub(super) fn is_joined(self) -> bool {
+        self.has(JOINER)
+    }
+
     /// Whether there are abort handles.
     pub(super) fn is_watched(self) -> bool {
         self.has(WATCHED)

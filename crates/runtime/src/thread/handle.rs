@@ -136,7 +136,10 @@ impl fmt::Display for ThreadId {
 
 /// Waits for a user-level thread to end, and gives its result.
 ///
-/// Threads [`join`](Self::join) it, tasks `.await` it. Dropping the handle detaches the thread: it runs on.
+/// Threads [`join`](Self::join) it, tasks `.await` it. Dropping the handle detaches the thread: it runs on, and drops
+/// its result itself, where a destructor may wait, as std's do. A handle that is dropped after the end drops the
+/// result, too. One that is dropped in the very moment of the end leaves it to the worker, where a destructor can't
+/// wait: whose result writes when it is dropped, as a `BufWriter` does, drops it in its closure.
 ///
 /// # Cancel safety
 /// As a future: strict.

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
+use std::mem::{self, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
@@ -17,13 +18,14 @@ use super::local::Locals;
 use super::note::{Note, Reason};
 use super::woken::Woken;
 use crate::coop;
+use crate::panics::quietly;
 use crate::primitives::relax;
 use crate::sched::context::Context;
 use crate::sync::lock;
 use crate::sys::clock;
-use crate::task::Meta;
 use crate::task::body::is_aborted;
 use crate::task::join::Cancelled;
+use crate::task::{Meta, is_detached};
 
 /// With what a coroutine is resumed: the first time the waker of its task, which is valid until the coroutine is
 /// suspended, later something that says nothing; or nothing, and then it shall unwind.
@@ -151,8 +153,13 @@ impl Frame {
     /// (`Resumption`).
     pub(super) fn run<T>(&self, f: impl FnOnce() -> T) -> std::thread::Result<T> {
         CURRENT.set(self);
-        let result = catch_unwind(AssertUnwindSafe(f));
+        let mut result = catch_unwind(AssertUnwindSafe(f));
         self.ends.set(true);
+        // Here, where a destructor may wait, as std's threads do. Who gives the result up from now on leaves that to
+        // the worker (C c).
+        if (needs_drop::<T>() || result.is_err()) && is_detached(self.meta()) {
+            drop_unwanted(&mut result);
+        }
         self.locals.end();
         result
     }
@@ -399,6 +406,13 @@ impl Drop for Frame {
             leave_list(key);
         }
     }
+}
+
+/// Drops a result for which nobody will ask, quietly.
+#[cold]
+fn drop_unwanted<T>(result: &mut std::thread::Result<T>) {
+    let unwanted = mem::replace(result, Err(Box::new(Cancelled)));
+    quietly(|| drop(unwanted));
 }
 
 /// At the end of a thread that was ever suspended.

@@ -47,9 +47,9 @@ pub trait Wait: IntoFuture {
     /// waits, or begins to, is unwound from here: destructors run. Who catches that with `catch_unwind` and waits again
     /// is unwound again.
     ///
-    /// What is dropped when the thread's closure has ended, its own by [`thread_local!`](crate::thread_local!), is not
-    /// cut off so: told to unwind, the thread waits in place for about a second, as one that panics. Then the destructor
-    /// is unwound, and the next one called.
+    /// What is dropped when the thread's closure has ended, its own by [`thread_local!`](crate::thread_local!) and a
+    /// result that nobody can ask for, is not cut off so: told to unwind, the thread waits in place for about a second,
+    /// as one that panics. Then the destructor is unwound, and the next one called.
     #[track_caller]
     #[inline(always)]
     fn wait(self) -> Self::Output

@@ -1,9 +1,10 @@
 //! The matrix of a user-level thread's life: what happens to it × what its owner does with the handle, counting
 //! everything.
 
-use std::panic::panic_any;
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use quadrille::task::JoinError;
 use quadrille::thread::{self, AbortHandle, JoinHandle};
@@ -460,6 +461,59 @@ fn a_guard_stays_with_its_thread() {
     guarded.join().unwrap();
 }
 
+/// What a thread comes to when nobody can ask for it is dropped by the thread itself, as by std's: on its stack, where
+/// a destructor may wait.
+#[test]
+fn the_result_of_a_detached_thread_waits_when_it_is_dropped() {
+    let (runtime, gate, dropped) = (Shape::flat(1).runtime(), Gate::default(), Count::default());
+    let detach = |panics: bool| {
+        let (waits, counts, detached) = (gate.clone(), dropped.clone(), Gate::default());
+        let is_detached = detached.clone();
+        let thread = runtime.spawn_thread(move || {
+            is_detached.pass().wait();
+            let this = thread::current().id();
+            let result = OnDrop::new(move || {
+                waits.pass().wait();
+                assert_eq!(thread::current().id(), this);
+                counts.add();
+            });
+            if panics {
+                panic_any(result);
+            }
+            result
+        });
+        drop(thread);
+        detached.open();
+    };
+    detach(false);
+    detach(true);
+    eventually("both wait", || gate.waiting() == 2);
+    let task = runtime.spawn(async { 1 });
+    assert_eq!(runtime.block_on(task).unwrap(), 1, "their worker runs others");
+    gate.open();
+    eventually("both are dropped", || dropped.get() == 2);
+}
+
+/// Then it can't be suspended, and the destructor waits in place, as any that runs when the thread is told to end.
+#[test]
+fn the_result_of_a_detached_thread_that_is_told_to_end_waits_in_place() {
+    let (runtime, gate, dropped) = (Shape::flat(1).runtime(), Gate::default(), Count::default());
+    let (waits, counts) = (gate.clone(), dropped.clone());
+    let thread = runtime.spawn_thread(move || {
+        assert!(catch_unwind(AssertUnwindSafe(|| waits.pass().wait())).is_err());
+        OnDrop::new(move || {
+            thread::sleep(Duration::from_millis(1));
+            counts.add();
+        })
+    });
+    eventually("it waits", || gate.waiting() == 1);
+    let abort = thread.abort_handle();
+    drop(thread);
+    abort.abort();
+    eventually("it has ended", || abort.is_finished());
+    assert_eq!(dropped.get(), 1);
+}
+
 /// A closure and a result that are larger than the stack that was asked for.
 #[test]
 fn large_closures_and_results() {
@@ -468,6 +522,17 @@ fn large_closures_and_results() {
     let small = thread::Builder::new().stack_size(16 * 1024);
     let thread = small.spawn_on(move || large, runtime.handle()).unwrap();
     assert!(thread.join().unwrap().iter().all(|byte| *byte == 7));
+    // Which drops it itself.
+    let (dropped, detached) = (Count::default(), Gate::default());
+    let (token, is_detached) = (dropped.token(), detached.clone());
+    let small = thread::Builder::new().stack_size(16 * 1024);
+    let ends = move || {
+        is_detached.pass().wait();
+        (large, token)
+    };
+    drop(small.spawn_on(ends, runtime.handle()).unwrap());
+    detached.open();
+    eventually("its result is dropped", || dropped.get() == 1);
 }
 
 /// To wait in a task is refused, and leaves the worker as it was.
