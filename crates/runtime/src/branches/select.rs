@@ -37,8 +37,8 @@ use crate::coop;
 /// # Cancel safety
 /// The futures that come too late are dropped, as they are if the surrounding future is. In a loop, where each turn
 /// makes new ones, that is right for those that are called *strict*: `recv` of a channel, `cancelled` of a token,
-/// `accept` of a `net::TcpListener`. One that isn't, such as `read_exact`, or `accept` and `read` of the module `uring`,
-/// is made before the loop, pinned, and selected by reference: `result = &mut read`.
+/// `accept` of a `net::TcpListener`. One that isn't, such as `read_exact`, or `accept` and `read` of the module
+/// `uring`, is made before the loop, pinned, and selected by reference: `result = &mut read`.
 ///
 /// ```
 /// use quadrille::sync::{CancellationToken, mpmc};
