@@ -272,8 +272,10 @@ impl Handle {
     ///
     /// It goes on when the runtime stops, and dropping the runtime waits for it inside of
     /// [`spawn_blocking`](Self::spawn_blocking) and [`block_in_place`](crate::task::block_in_place): timers still end
-    /// then, as [`sleep`](crate::time::sleep) says, while what waits for tasks of the runtime learns that they are
-    /// cancelled. Each poll has a budget, as that of a task ([`coop`](crate::coop)).
+    /// then, as [`sleep`](crate::time::sleep) says. What waits for tasks of the runtime learns that they are cancelled,
+    /// but not inside of `block_in_place`: they are dropped when that has returned, so that who waits for one
+    /// [there](crate::task::block_in_place#what-waits-all-the-same) may wait for ever, and who drops the runtime with
+    /// him. Each poll has a budget, as that of a task ([`coop`](crate::coop)).
     ///
     /// Before the thread sleeps it spins for as long as two wake-ups cost, 50 us at most, as long as that pays and a
     /// worker is idle or there are more CPUs than workers ([`Config::spin_max`]; `spin=0ns`: never): a task that it
