@@ -216,6 +216,19 @@ impl Pool {
         })
     }
 
+    /// Calls a thread, if a job beyond the bound waits and nobody is on their way: the system has refused one.
+    pub(crate) fn call_for_beyond(&self) {
+        let mut state = self.shared.lock();
+        let waits = state.queue.front().is_some_and(|first| first.place == Place::Beyond);
+        if !waits || state.on_their_way() > 0 {
+            return;
+        }
+        // Refused once more: the job waits for those who are busy, as before.
+        let calls = self.shared.call(&mut state, 1).unwrap_or_default();
+        drop(state);
+        self.shared.make(calls);
+    }
+
     fn enqueue(&self, queued: Queued) -> Result<(), Rejected> {
         let mut state = self.shared.lock();
         if state.stopping {

@@ -186,7 +186,13 @@ impl Shared {
         } else {
             state.workers += 1;
         }
-        if state.workers < self.worker_count() || state.relievers > state.blocked {
+        if state.workers < self.worker_count() {
+            return;
+        }
+        if state.relievers > state.blocked {
+            drop(state);
+            // Who was asked for may be in the queue still: the system had no thread, and the pool's others are busy.
+            self.pool.call_for_beyond();
             return;
         }
         if state.relievers >= self.pool.threads_max() {
@@ -199,8 +205,9 @@ impl Shared {
             on_account: true,
             counted: false,
         };
-        // Refused, it is dropped, which takes it off the account: the runtime stops, or the system has no thread to
-        // give.
+        // Refused, it is dropped, which takes it off the account: the runtime stops, or the pool has no thread and the
+        // system none to give. If the pool has some, all busy, it waits for them, and the next call asks the system
+        // again.
         if let Err(rejected) = self.pool.submit_beyond(Box::new(|| reliever.run())) {
             drop(rejected.job);
         }

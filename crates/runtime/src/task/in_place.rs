@@ -7,9 +7,10 @@ use crate::sched::in_place;
 /// For a call in the middle of a task or of a user-level thread that blocks, or computes for long, and borrows from its
 /// surroundings; else [`spawn_blocking`](crate::spawn_blocking) is the better choice. What is ready on the worker goes
 /// to the others. If all workers are in such calls, one thread of the blocking pool runs tasks in their place; if the
-/// system refuses it one, not before the next such call. It is not counted for
-/// [`max_blocking_threads`](crate::Builder::max_blocking_threads), so that `f` may wait for the pool. Where tasks that
-/// such threads run are in such calls as well, as many threads at most as that says take over from one another.
+/// system refuses it one, not before one of the pool's is out of jobs, or the next such call, which asks again. It is
+/// not counted for [`max_blocking_threads`](crate::Builder::max_blocking_threads), so that `f` may wait for the pool.
+/// Where tasks that such threads run are in such calls as well, as many threads at most as that says take over from one
+/// another.
 ///
 /// Inside of `f` the calling code is on an ordinary thread: [`block_on`](crate::Handle::block_on),
 /// [`.wait()`](crate::Wait::wait), [`thread::park`](crate::thread::park) and the locks of

@@ -1,13 +1,16 @@
 //! Blocking in place: what others take over, what waits, and what the call is like inside.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use quadrille::task::block_in_place;
-use quadrille::{Handle, Wait as _, thread, time, worker_index};
+use quadrille::{Handle, Runtime, Wait as _, thread, time, worker_index};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
+use crate::child::{assert_passed, is_child, run_child};
 use crate::count::Count;
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape, for_each_shape_if, occupy_in_place};
@@ -113,6 +116,52 @@ fn who_blocks_in_place_of_another_is_relieved_too() {
             assert_eq!(end.recv_timeout(crate::wait::patient(Duration::from_secs(20))), Ok(20));
         },
     );
+}
+
+/// The pool has a thread, which waits for a task, so who is to relieve stays in the queue.
+#[test]
+fn who_was_refused_a_thread_is_asked_for_again_by_the_next_call() {
+    if !is_child() {
+        let name = "who_was_refused_a_thread_is_asked_for_again_by_the_next_call";
+        assert_passed(&run_child(module_path!(), name));
+        return;
+    }
+    const STACK: usize = 256 << 20;
+    let builder = Runtime::builder().worker_threads(1).thread_stack_size(STACK);
+    // If the test fails nobody waits for the worker: it may wait for ever.
+    let runtime = ManuallyDrop::new(builder.build().unwrap());
+    let (gate, begun, leave) = (Gate::default(), Gate::default(), Gate::default());
+    let (begins, block) = (begun.clone(), gate.clone());
+    let job = runtime.spawn_blocking(move || {
+        begins.open();
+        block.block();
+    });
+    eventually("the job has begun", || begun.is_open());
+
+    // Room for what the process does, and for no stack.
+    let limit = getrlimit(Resource::As);
+    let used = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = used.split(' ').next().unwrap().parse().unwrap();
+    let low = pages * 4096 + STACK as u64 / 2;
+    let mut refuses = getrlimit(Resource::As);
+    refuses.current = Some(low);
+    setrlimit(Resource::As, refuses).unwrap();
+    let block = leave.clone();
+    let first = runtime.spawn(async move { block_in_place(|| block.block()) });
+    eventually("nobody relieves the worker", || runtime.metrics().blocking.queued == 1);
+    leave.open();
+    runtime.block_on(first).unwrap();
+    assert_eq!(runtime.metrics().blocking.queued, 1);
+
+    setrlimit(Resource::As, limit).unwrap();
+    let opens = gate.clone();
+    let second = runtime.spawn(async move {
+        let task = quadrille::spawn(async move { opens.open() });
+        block_in_place(|| task.wait().unwrap());
+    });
+    eventually("a task ran beside it", || second.is_finished());
+    runtime.block_on(job).unwrap();
+    drop(ManuallyDrop::into_inner(runtime));
 }
 
 /// Who runs tasks in the only worker's place leaves the pool its only place.
