@@ -21,7 +21,7 @@ use crate::task::{AbortHandle, Id, JoinError};
 ///
 /// A new task for a key takes the place of the one before, which is aborted, and whose result is dropped when the map
 /// is asked for the next one after it has ended, or with the map. A key is free again once the result of its task has
-/// been returned. Waiting costs what it does in a [`JoinSet`], and two look-ups.
+/// been returned. Waiting costs what it does in a [`JoinSet`], and two look-ups; memory is given back as there.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -178,7 +178,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> JoinMap<K, V, S> {
     fn take(&mut self, task: Id) -> Option<K> {
         let hash = self.hashes.remove(&task)?;
         let entry = self.tasks.find_entry(hash, |entry| entry.abort.id() == task);
-        entry.ok().map(|entry| entry.remove().0.key)
+        let key = entry.ok().map(|entry| entry.remove().0.key);
+        if self.hashes.capacity() > self.set.slots_kept().saturating_mul(4) {
+            self.shrink();
+        }
+        key
+    }
+
+    /// Gives room back, as the set has. It keeps twice what the set does, or somewhat more: while the set has as many
+    /// slots the tables grow to that again, but no further.
+    #[cold]
+    fn shrink(&mut self) {
+        let kept = self.set.slots_kept();
+        let hashes = &self.hashes;
+        // Keys are not asked: their hash may panic.
+        self.tasks.shrink_to(kept, |task| hashes[&task.abort.id()]);
+        self.hashes.shrink_to(kept);
     }
 }
 
@@ -334,5 +349,41 @@ impl<K, V, S: Default> Default for JoinMap<K, V, S> {
 impl<K: fmt::Debug, V, S> fmt::Debug for JoinMap<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+
+    /// The tables of a map that is never empty.
+    #[test]
+    fn what_a_burst_needed_is_given_back() {
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        runtime.block_on(async {
+            const BURST: usize = 5_000;
+            let mut map = JoinMap::new();
+            map.spawn(BURST, std::future::pending());
+            (0..BURST).for_each(|key| map.spawn(key, async move { key }));
+            for _ in 0..BURST {
+                let (key, result) = map.join_next().await.unwrap();
+                assert_eq!(key, result.unwrap());
+            }
+            let room = |map: &JoinMap<usize, usize>| map.hashes.capacity().min(map.tasks.capacity());
+            assert!(room(&map) >= BURST, "as many may come again");
+            // As many have to leave as there are slots, twice at most.
+            for number in 0..2 * BURST {
+                let key = number % 100;
+                map.spawn(key, async move { key });
+                assert_eq!(map.join_next().await.map(|(key, _)| key), Some(key));
+            }
+            let room = map.hashes.capacity().max(map.tasks.capacity());
+            assert!(room <= 4 * map.set.slots_kept() && room < BURST / 2, "{room}");
+            assert!(map.contains_key(&BURST));
+            assert!(map.abort(&BURST));
+            assert_eq!(map.join_next().await.map(|(key, _)| key), Some(BURST));
+            assert!(map.is_empty());
+        });
     }
 }

@@ -19,6 +19,21 @@
 //!   empty.
 //! - A poll goes through those that were taken before and those that stand in line when they are through. If others
 //!   have joined meanwhile it calls the parent itself, so that members that wake themselves can't hold the worker.
+//!
+//! # What a burst needed is given back
+//!
+//! A *round* ends when the set is empty, or as many members have left it as it has slots. If at no time in it there
+//! were members for a quarter of the slots, and those are more than [`KEPT`], the members move: to slots, wakers and a
+//! [`State`] of their own, which replace all that was there. So a set that lives for ever, and is never empty, doesn't
+//! keep what it needed once, while one whose rounds are of about the same size allocates nothing in them: to give back
+//! whenever it is empty would cost each task of such a round a waker. To move takes time by the number of slots: it
+//! comes once for as many results, or for as many members as came to need the slots.
+//!
+//! Nothing is lost on the way: those that were taken, or stood in line, are polled next, in that order, and by those
+//! polls take their new wakers. The others take them at once, or turn out to be ready and stand in line, as new members
+//! do. Who calls a former waker meets a [`State`] that nobody looks at; if he does so while members move, before the
+//! member has its new waker, that finds it ready. Two that become ready in that moment may change places. The parent
+//! moves before all.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,14 +43,23 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+/// So many slots are never given back: some tens of kilobytes.
+const KEPT: usize = 1024;
+
 /// A set of futures.
 pub(super) struct Members<F> {
+    /// Has a member take the waker that it is given, unless it is ready: `false`.
+    takes: fn(&mut F, &Waker) -> bool,
     slots: Vec<Slot<F>>,
     /// Slots without a member.
     free: Vec<usize>,
     /// Slots that were taken out of the line and not polled yet, oldest first.
     taken: VecDeque<usize>,
     shared: Arc<Shared>,
+    /// Most members at the same time in this round.
+    most: usize,
+    /// Members that have left in this round.
+    left: usize,
 }
 
 /// A place for a member.
@@ -46,12 +70,16 @@ struct Slot<F> {
 }
 
 impl<F> Members<F> {
-    pub(super) fn new() -> Self {
+    /// An empty set. `takes` gives a member the waker of its slot, or says that it did not, as one that is ready.
+    pub(super) fn new(takes: fn(&mut F, &Waker) -> bool) -> Self {
         Members {
+            takes,
             slots: Vec::new(),
             free: Vec::new(),
             taken: VecDeque::new(),
             shared: Arc::default(),
+            most: 0,
+            left: 0,
         }
     }
 
@@ -60,19 +88,32 @@ impl<F> Members<F> {
         self.slots.len() - self.free.len()
     }
 
+    /// How many slots there are, or would be if there were fewer: nobody should keep less for the members.
+    pub(super) fn slots_kept(&self) -> usize {
+        self.slots.len().max(KEPT)
+    }
+
     /// The members.
     pub(super) fn iter(&self) -> impl Iterator<Item = &F> {
         self.slots.iter().filter_map(|slot| slot.member.as_ref())
     }
 
-    /// Adds a member, which `takes` the waker that it is given, or says that it did not, as one that is ready: it is
-    /// polled next.
-    pub(super) fn insert(&mut self, member: F, takes: impl FnOnce(&mut F, &Waker) -> bool) {
-        let index = self.free.pop().unwrap_or_else(|| self.new_slot());
-        let Slot { member: place, waker } = &mut self.slots[index];
-        if !takes(place.insert(member), waker) {
+    /// Adds a member. One that is ready is polled next.
+    pub(super) fn insert(&mut self, member: F) {
+        let index = self.put(member);
+        let Slot { member, waker } = &mut self.slots[index];
+        let takes = member.as_mut().is_some_and(|member| (self.takes)(member, waker));
+        if !takes {
             self.shared.join_line(index);
         }
+    }
+
+    /// Puts a member into a slot, whose waker it has yet to take.
+    fn put(&mut self, member: F) -> usize {
+        let index = self.free.pop().unwrap_or_else(|| self.new_slot());
+        self.slots[index].member = Some(member);
+        self.most = self.most.max(self.len());
+        index
     }
 
     /// A slot without a member, which is not among those that are free.
@@ -120,6 +161,34 @@ impl<F> Members<F> {
         if let Some(parent) = parent {
             parent.wake();
         }
+        self.end_round();
+    }
+
+    /// The next round begins; before, slots may be given back.
+    fn end_round(&mut self) {
+        let most = self.most;
+        (self.most, self.left) = (self.len(), 0);
+        if self.slots.len() > KEPT && most < self.slots.len() / 4 {
+            self.shrink();
+        }
+    }
+
+    /// Gives the members other slots, and those that there are back.
+    #[cold]
+    fn shrink(&mut self) {
+        let mut old = mem::replace(self, Self::new(self.takes));
+        let parent = old.shared.lock().parent.take();
+        self.shared.lock().parent = parent;
+        let mut line = VecDeque::new();
+        old.shared.take_line(&mut line);
+        for index in old.taken.drain(..).chain(line) {
+            if let Some(member) = old.slots[index].member.take() {
+                let index = self.put(member);
+                self.taken.push_back(index);
+            }
+        }
+        let others = old.slots.iter_mut().filter_map(|slot| slot.member.take());
+        others.for_each(|member| self.insert(member));
     }
 }
 
@@ -159,8 +228,13 @@ impl<F: Future + Unpin> Members<F> {
                 continue;
             };
             if let Poll::Ready(output) = Pin::new(member).poll(&mut Context::from_waker(&slot.waker)) {
+                let member = slot.member.take();
                 self.free.push(index);
-                return slot.member.take().map(|member| (member, output));
+                self.left += 1;
+                if self.len() == 0 || self.left >= self.slots.len() {
+                    self.end_round();
+                }
+                return member.map(|member| (member, output));
             }
         }
         None
@@ -259,302 +333,4 @@ impl Wake for SlotWaker {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::future::poll_fn;
-    use std::thread;
-
-    use futures_lite::future::{block_on, poll_once};
-
-    use super::*;
-
-    /// A member that is finished from outside, and counts its polls.
-    #[derive(Clone, Default)]
-    struct Member(Arc<Mutex<MemberState>>);
-
-    #[derive(Default)]
-    struct MemberState {
-        output: Option<usize>,
-        waker: Option<Waker>,
-        polls: usize,
-    }
-
-    impl Member {
-        fn finish(&self, output: usize) {
-            let waker = {
-                let mut state = self.0.lock().unwrap();
-                state.output = Some(output);
-                state.waker.take()
-            };
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        }
-
-        fn polls(&self) -> usize {
-            self.0.lock().unwrap().polls
-        }
-    }
-
-    impl Future for Member {
-        type Output = usize;
-
-        fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<usize> {
-            let mut state = self.0.lock().unwrap();
-            state.polls += 1;
-            match state.output.take() {
-                Some(output) => Poll::Ready(output),
-                None => {
-                    state.waker = Some(cx.waker().clone());
-                    Poll::Pending
-                }
-            }
-        }
-    }
-
-    /// Adds a member that takes the waker unless it is finished.
-    fn add(set: &mut Members<Member>, member: &Member) {
-        set.insert(member.clone(), |member, waker| {
-            let mut state = member.0.lock().unwrap();
-            let waits = state.output.is_none();
-            if waits {
-                state.waker = Some(waker.clone());
-            }
-            waits
-        });
-    }
-
-    fn output<F, T>(ready: Option<(F, T)>) -> Option<T> {
-        ready.map(|(_, output)| output)
-    }
-
-    /// Waits for an output.
-    fn next(set: &mut Members<Member>) -> Option<usize> {
-        output(block_on(poll_fn(|cx| set.poll_next(cx))))
-    }
-
-    /// A set of `count` members that wait.
-    fn set_of(count: usize) -> (Members<Member>, Vec<Member>) {
-        let members: Vec<Member> = (0..count).map(|_| Member::default()).collect();
-        let mut set = Members::new();
-        members.iter().for_each(|member| add(&mut set, member));
-        assert_eq!(set.len(), count);
-        assert!(output(set.try_next()).is_none());
-        (set, members)
-    }
-
-    /// Counts its calls.
-    #[derive(Default)]
-    struct Count(Mutex<usize>);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            *self.0.lock().unwrap() += 1;
-        }
-    }
-
-    #[test]
-    fn an_empty_set_has_nothing_to_wait_for() {
-        let mut set = Members::<Member>::new();
-        assert_eq!(next(&mut set), None);
-        assert_eq!(output(set.try_next()), None);
-    }
-
-    #[test]
-    fn outputs_come_in_the_order_of_finishing() {
-        let (mut set, members) = set_of(4);
-        for index in [2, 0, 3, 1] {
-            members[index].finish(index);
-        }
-        let outputs: Vec<_> = (0..5).map(|_| next(&mut set)).collect();
-        assert_eq!(outputs, [Some(2), Some(0), Some(3), Some(1), None]);
-    }
-
-    #[test]
-    fn who_finishes_before_anybody_waits_comes_in_that_order_too() {
-        let members: Vec<Member> = (0..3).map(|_| Member::default()).collect();
-        let mut set = Members::new();
-        add(&mut set, &members[0]);
-        members[1].finish(1);
-        add(&mut set, &members[1]);
-        add(&mut set, &members[2]);
-        members[2].finish(2);
-        members[0].finish(0);
-        let outputs: Vec<_> = (0..4).map(|_| next(&mut set)).collect();
-        assert_eq!(outputs, [Some(1), Some(2), Some(0), None]);
-        assert_eq!(members.iter().map(Member::polls).collect::<Vec<_>>(), [1; 3]);
-    }
-
-    #[test]
-    fn only_members_that_were_woken_are_polled() {
-        let (mut set, members) = set_of(1000);
-        members[700].finish(700);
-        assert_eq!(output(set.try_next()), Some(700));
-        assert_eq!(output(set.try_next()), None);
-        for (index, member) in members.iter().enumerate() {
-            assert_eq!(member.polls(), usize::from(index == 700));
-        }
-    }
-
-    #[test]
-    fn the_parent_is_called_once_for_each_time_that_it_waits() {
-        let (mut set, members) = set_of(3);
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
-        let mut cx = Context::from_waker(&waker);
-        assert!(set.poll_next(&mut cx).is_pending());
-        members[0].finish(0);
-        members[1].finish(1);
-        assert_eq!(*count.0.lock().unwrap(), 1);
-        assert_eq!(set.poll_next(&mut cx).map(output), Poll::Ready(Some(0)));
-        assert_eq!(set.poll_next(&mut cx).map(output), Poll::Ready(Some(1)));
-        assert!(set.poll_next(&mut cx).is_pending());
-        members[2].finish(2);
-        assert_eq!(*count.0.lock().unwrap(), 2);
-    }
-
-    #[test]
-    fn the_last_parent_is_called() {
-        let (mut set, members) = set_of(1);
-        let (first, last) = (Arc::new(Count::default()), Arc::new(Count::default()));
-        for count in [&first, &last] {
-            let waker = Waker::from(Arc::clone(count));
-            assert!(set.poll_next(&mut Context::from_waker(&waker)).is_pending());
-        }
-        members[0].finish(0);
-        assert_eq!((*first.0.lock().unwrap(), *last.0.lock().unwrap()), (0, 1));
-    }
-
-    #[test]
-    fn a_member_that_wakes_itself_does_not_hold_the_worker() {
-        let mut polls = 0;
-        let mut set = Members::new();
-        let member = poll_fn(|cx| {
-            polls += 1;
-            cx.waker().wake_by_ref();
-            Poll::<()>::Pending
-        });
-        set.insert(member, |_, _| false);
-        assert!(block_on(poll_once(poll_fn(|cx| set.poll_next(cx)))).is_none());
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
-        assert!(set.poll_next(&mut Context::from_waker(&waker)).is_pending());
-        assert_eq!(*count.0.lock().unwrap(), 1, "it asks for another turn");
-        drop(set);
-        assert_eq!(polls, 2);
-    }
-
-    #[test]
-    fn a_slot_is_used_again_and_an_old_waker_does_no_harm() {
-        let (mut set, members) = set_of(2);
-        let old = members[0].0.lock().unwrap().waker.clone().unwrap();
-        members[0].finish(0);
-        assert_eq!(output(set.try_next()), Some(0));
-        old.wake_by_ref();
-        assert_eq!(output(set.try_next()), None, "the slot is empty");
-        let new = Member::default();
-        add(&mut set, &new);
-        assert_eq!(set.slots.len(), 2);
-        assert_eq!(output(set.try_next()), None);
-        old.wake();
-        assert_eq!(output(set.try_next()), None);
-        assert_eq!(new.polls(), 1, "once too often");
-        new.finish(7);
-        assert_eq!(output(set.try_next()), Some(7));
-        assert_eq!(set.len(), 1);
-    }
-
-    #[test]
-    fn clearing_drops_the_members_and_keeps_the_set_usable() {
-        let (mut set, members) = set_of(5);
-        members[3].finish(3);
-        set.clear();
-        assert_eq!((set.len(), set.iter().count()), (0, 0));
-        assert_eq!(Arc::strong_count(&members[3].0), 1);
-        assert_eq!(next(&mut set), None);
-        let new = Member::default();
-        new.finish(1);
-        add(&mut set, &new);
-        assert_eq!(next(&mut set), Some(1));
-    }
-
-    #[test]
-    fn those_who_finish_while_others_are_taken_come_after_them() {
-        let (mut set, members) = set_of(6);
-        [4, 2, 5].iter().for_each(|&index| members[index].finish(index));
-        assert_eq!(output(set.try_next()), Some(4));
-        [3, 0].iter().for_each(|&index| members[index].finish(index));
-        let outputs: Vec<_> = (0..5).map(|_| output(set.try_next())).collect();
-        assert_eq!(outputs, [Some(2), Some(5), Some(3), Some(0), None]);
-    }
-
-    #[test]
-    fn who_waits_for_a_set_that_is_cleared_is_called() {
-        let (mut set, _members) = set_of(2);
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
-        let mut cx = Context::from_waker(&waker);
-        assert!(set.poll_next(&mut cx).is_pending());
-        set.clear();
-        assert_eq!(*count.0.lock().unwrap(), 1);
-        assert_eq!(set.poll_next(&mut cx).map(output), Poll::Ready(None));
-    }
-
-    #[test]
-    fn those_who_come_after_a_clearing_have_their_own_order() {
-        for order in [[0, 1], [1, 0]] {
-            // One is taken out of the line already, and one has come later.
-            let (mut set, members) = set_of(4);
-            (0..3).for_each(|index| members[index].finish(index));
-            assert_eq!(output(set.try_next()), Some(0));
-            members[3].finish(3);
-            let later: Vec<Member> = (0..2).map(|_| Member::default()).collect();
-            set.clear();
-            later.iter().for_each(|member| add(&mut set, member));
-            order.iter().for_each(|&index| later[index].finish(index));
-            assert_eq!(order.map(|_| next(&mut set).unwrap()), order);
-        }
-    }
-
-    #[test]
-    fn a_dropped_set_lets_its_parent_go() {
-        let (mut set, members) = set_of(1);
-        let count = Arc::new(Count::default());
-        let waker = Waker::from(Arc::clone(&count));
-        assert!(set.poll_next(&mut Context::from_waker(&waker)).is_pending());
-        drop((set, waker));
-        assert_eq!(
-            Arc::strong_count(&count),
-            1,
-            "though the member lives on with a waker of the set"
-        );
-        members[0].finish(0);
-        assert_eq!(*count.0.lock().unwrap(), 0);
-    }
-
-    #[test]
-    fn stress_every_output_arrives() {
-        const MEMBERS: usize = 50;
-        for _ in 0..100 {
-            let members: Vec<Member> = (0..MEMBERS).map(|_| Member::default()).collect();
-            let mut set = Members::new();
-            members.iter().for_each(|member| add(&mut set, member));
-            let mut outputs = Vec::new();
-            thread::scope(|scope| {
-                for half in members.chunks(MEMBERS / 2).enumerate() {
-                    let (number, half) = half;
-                    scope.spawn(move || {
-                        for (index, member) in half.iter().enumerate() {
-                            member.finish(number * (MEMBERS / 2) + index);
-                        }
-                    });
-                }
-                // A lost wake-up would hang here.
-                while let Some(output) = next(&mut set) {
-                    outputs.push(output);
-                }
-            });
-            outputs.sort_unstable();
-            assert_eq!(outputs, (0..MEMBERS).collect::<Vec<_>>());
-        }
-    }
-}
+mod tests;
