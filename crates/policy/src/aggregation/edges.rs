@@ -173,12 +173,14 @@ impl Policy {
     }
 
     /// Whether the task follows its [lead](Self::leads) to the waker's node: somebody is idle behind the waker's cache,
-    /// and that is no busier than home's, or policy 6 does not object.
+    /// and that is hardly busy, or no busier than home's. Policy 6 is not asked: of two halves of a group that talks,
+    /// each would wait for ever for the other to be the smaller one.
     #[inline]
     pub(crate) fn drifts(&self, task: &TaskPolicy, waker: &LlcView, home_util: u16) -> bool {
         let there = self.plan.llcs.get(waker.llc.index());
         there.is_some_and(|there| self.has_lead(task, there.node))
-            && (waker.has_idle && waker.util <= home_util || self.has_room(task, waker))
+            && waker.has_idle
+            && (waker.util <= home_util || self.is_hardly_busy(waker))
     }
 }
 
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_surplus_of_twelve_moves_to_a_node_that_is_no_busier() {
+    fn a_surplus_of_twelve_moves_to_a_node_that_is_no_busier_or_hardly_busy() {
         // Streak, cache, its utilisation (home's is 900), whether somebody is idle there, and who runs on its node,
         // which tolerates two.
         for (config, streak, llc, util, has_idle, node_running, drifts) in [
@@ -355,7 +357,9 @@ mod tests {
             ("default", 12, 3, 0, true, 16, true),
             ("default", 12, 2, 900, true, 1, true),
             ("default", 11, 2, 900, true, 0, false),
-            ("default", 12, 2, 901, true, 16, false),
+            ("default", 12, 2, 901, true, 1, false),
+            ("default", 12, 2, 511, true, 16, true),
+            ("sets-guards=false", 12, 2, 901, true, 16, true),
             ("default", 12, 2, 900, false, 0, false),
             ("default", 12, 1, 0, true, 0, false),  // another cache of home's node
             ("default", 12, 99, 0, true, 0, false), // none
@@ -378,9 +382,25 @@ mod tests {
                 drifts,
                 "{config}, {streak}, {there:?}"
             );
-            // Busier than home's, but hardly busy, and one more is tolerated there or not.
-            let busier = policy.drifts(&task, &LlcView { util: 400, ..there }, 399);
-            assert_eq!(busier, drifts && node_running < 2, "{config}, {there:?}");
+        }
+    }
+
+    /// Half is no longer hardly busy.
+    #[test]
+    fn a_surplus_moves_to_a_busier_node_that_is_hardly_busy() {
+        let policy = policy(NODES, "default");
+        let task = TaskPolicy {
+            streak: 12,
+            ..task(&policy, 4)
+        };
+        for (util, has_idle, drifts) in [(399, true, true), (511, true, true), (512, true, false), (511, false, false)] {
+            let there = LlcView {
+                llc: LlcId(2),
+                util,
+                has_idle,
+                node_running: 16,
+            };
+            assert_eq!(policy.drifts(&task, &there, 100), drifts, "{there:?}");
         }
     }
 

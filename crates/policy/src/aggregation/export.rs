@@ -148,12 +148,17 @@ impl Policy {
     /// node, that tolerates one more (policy 6).
     #[inline]
     pub(crate) fn has_room(&self, task: &TaskPolicy, target: &LlcView) -> bool {
-        let config = &self.config.aggregation;
         let (Some(to), Some(home)) = (self.plan.llcs.get(target.llc.index()), self.home(task)) else {
             return false;
         };
-        let fits = !config.guards || target.util < config.fit;
-        target.has_idle && fits && to.node_admits(self, home, target)
+        target.has_idle && self.is_hardly_busy(target) && to.node_admits(self, home, target)
+    }
+
+    /// Whether a cache is hardly busy, or nobody asks.
+    #[inline]
+    pub(super) fn is_hardly_busy(&self, target: &LlcView) -> bool {
+        let config = &self.config.aggregation;
+        !config.guards || target.util < config.fit
     }
 
     #[inline]

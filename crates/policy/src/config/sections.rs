@@ -210,7 +210,7 @@ pub struct Aggregation {
     pub pull_after: u8,
     /// By so many more wakes from another node than from home's, since they were as many, a task moves to its waker's
     /// cache there, if home's runs are neither short nor long ([`WakeGroups::short_runs`], [`WakeGroups::short_busy`])
-    /// and that cache is no busier than home's, or policy 6 tolerates it; none of a declared set that may prefer a
+    /// and that cache is below [`fit`](Self::fit), or no busier than home's; none of a declared set that may prefer a
     /// cache. Less than `pull_after` is as much as that, which counts wakes from another node in the same way then.
     /// Default 12; 0: none moves for that. Ours, simulated.
     pub drift: u8,
