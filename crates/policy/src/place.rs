@@ -4,7 +4,7 @@
 //! that the task was last deliberately placed in, *home worker* the member that ran it last.
 //!
 //! 1. A task that yielded goes to the back of its worker's deque.
-//! 2. The cache that wakes it again and again has room, and its waker wakes few; or, on request, it is woken from
+//! 2. The cache that wakes it again and again has room, and its waker wakes few; or it is woken from
 //!    another node more often than from home's ([`Aggregation::drift`](crate::Aggregation::drift)); or the cache that
 //!    its set prefers pulls this epoch (policy 3): an idle worker there is claimed. The task moves house, however often
 //!    it was moved in this window (policy 4).
