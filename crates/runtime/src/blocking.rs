@@ -33,7 +33,8 @@
 //! has taken a job, calls two more if there are jobs for them; a new thread does so before its start hook. One in its
 //! hook is not on its way, since that may take its time: those who are idle are called all the same, but no other
 //! thread is started for the job that it will take. Who has had a job before and takes the next one calls nobody,
-//! unless nobody is on their way. So short jobs have few threads, and many jobs that block have theirs in a few steps,
+//! unless nobody is on their way. A worker that waits for a reliever of which the system has refused the thread calls
+//! again (`call_for_beyond`). So short jobs have few threads, and many jobs that block have theirs in a few steps,
 //! each as long as a wake-up. Why two and not one: who calls has unlocked before it notifies, and may lose its CPU in
 //! between. Until it is back one job may wait for that, as for any thread that is ready and has no CPU; the second
 //! calls another. Somebody who watches gets a permit all the same, since to tell him costs nothing.

@@ -358,7 +358,6 @@ mod tests {
             ("default", 12, 2, 900, true, 1, true),
             ("default", 11, 2, 900, true, 0, false),
             ("default", 12, 2, 901, true, 1, false),
-            ("default", 12, 2, 511, true, 16, true),
             ("sets-guards=false", 12, 2, 901, true, 16, true),
             ("default", 12, 2, 900, false, 0, false),
             ("default", 12, 1, 0, true, 0, false),  // another cache of home's node
@@ -393,7 +392,12 @@ mod tests {
             streak: 12,
             ..task(&policy, 4)
         };
-        for (util, has_idle, drifts) in [(399, true, true), (511, true, true), (512, true, false), (511, false, false)] {
+        for (util, has_idle, drifts) in [
+            (399, true, true),
+            (511, true, true),
+            (512, true, false),
+            (511, false, false),
+        ] {
             let there = LlcView {
                 llc: LlcId(2),
                 util,

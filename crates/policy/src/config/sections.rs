@@ -210,9 +210,9 @@ pub struct Aggregation {
     pub pull_after: u8,
     /// By so many more wakes from another node than from home's, since they were as many, a task moves to its waker's
     /// cache there, if home's runs are neither short nor long ([`WakeGroups::short_runs`], [`WakeGroups::short_busy`])
-    /// and that cache is below [`fit`](Self::fit), or no busier than home's; none of a declared set that may prefer a
-    /// cache. Less than `pull_after` is as much as that, which counts wakes from another node in the same way then.
-    /// Default 12; 0: none moves for that. Ours, simulated.
+    /// and that cache is below [`fit`](Self::fit), as all are without [`guards`](Self::guards), or no busier than
+    /// home's; none of a declared set that may prefer a cache. Less than `pull_after` is as much as that, which counts
+    /// wakes from another node in the same way then. Default 12; 0: none moves for that. Ours, simulated.
     pub drift: u8,
     /// A waker of more different tasks than this of late is wide, and pulls none. Default 4, at most
     /// 64. Ours, assumed: between a server's few partners and the 20 receivers of a hackbench sender.

@@ -43,7 +43,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// So many slots are never given back: some tens of kilobytes.
+/// So many slots are never given back: about 100 kB.
 const KEPT: usize = 1024;
 
 /// A set of futures.
@@ -177,6 +177,7 @@ impl<F> Members<F> {
     #[cold]
     fn shrink(&mut self) {
         let mut old = mem::replace(self, Self::new(self.takes));
+        // Nobody, most often: whoever was ready has called the parent.
         let parent = old.shared.lock().parent.take();
         self.shared.lock().parent = parent;
         let mut line = VecDeque::new();

@@ -18,7 +18,7 @@ use crate::task::{self, AbortHandle, Id, JoinError, JoinHandle};
 ///
 /// Waiting costs what the tasks that have finished cost, however many there are in the set.
 ///
-/// A set needs some hundred bytes for each task besides what the task does, for as many as were in it at the same time.
+/// A set needs about 100 bytes for each task besides what the task does, for as many as were in it at the same time.
 /// Of that it gives back what is more than 1,024 tasks need, once it has needed less than a quarter for a while: from
 /// one time that it is empty to the next, or, if it never is, until as many results have been taken as it has room for.
 ///

@@ -100,7 +100,7 @@ pub(crate) fn is_detached(meta: &Meta) -> bool {
     let Some(header) = RUNNING.with(|running| running.task.get()) else {
         return false;
     };
-    // SAFETY: as in `id`.
+    // SAFETY: the header is there, as in `id`; what changes of it is in atomics and cells.
     let task = unsafe { header.as_ref() };
     ptr::eq(&raw const task.meta, meta) && !task.lifecycle.is_joined()
 }

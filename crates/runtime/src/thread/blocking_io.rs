@@ -59,8 +59,8 @@ use crate::reactor::poll_as_thread;
 /// A destructor of a thread that panics, is aborted, or ends with its runtime, can't be suspended. What it reads or
 /// writes then is waited for in place for about a second, or as long as its limit says if that is less, and fails then,
 /// where [`.wait()`](super::Wait::wait) would end the process: a [`BufWriter`](std::io::BufWriter), which writes what
-/// it has when it is dropped, gives that up where there is no room for so long, and its worker is blocked. Flush
-/// before.
+/// it has when it is dropped, gives that up where there is no room for so long, and its worker is blocked. One that is
+/// suspended in a destructor already, at the end of its closure, is unwound instead of failing. Flush before.
 ///
 /// # Panics
 /// Each call as [`Wait::wait`](super::Wait::wait), but for what is said above: in a task, above all.

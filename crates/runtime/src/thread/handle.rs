@@ -230,9 +230,9 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Asks the thread to end: it unwinds, quietly, from the call in which it waits, or the next in which it does, as
-    /// at the [end of its runtime](super#panics-and-the-end-of-the-runtime). One that has not begun does not begin.
-    /// Does nothing if the thread has ended.
+    /// Asks the thread to end: it unwinds, quietly, from the call in which it waits, or the next in which it does,
+    /// unless its closure has ended, as at the [end of its runtime](super#panics-and-the-end-of-the-runtime). One that
+    /// has not begun does not begin. Does nothing if the thread has ended.
     ///
     /// Whoever joins it gets an error with [`is_cancelled`](JoinError::is_cancelled), unless it ends by itself first. A
     /// lock of [`thread::sync`](super::sync) that it holds is poisoned, as by a panic. A thread that waits for those of

@@ -86,8 +86,10 @@
 //! called, [`current`]`().name()` says to a hook of one's own. [`JoinHandle::abort`] asks a single thread to end. When
 //! the runtime shuts down, threads that have not started are dropped; those that wait are unwound, on their own worker:
 //! from the call that waits, as if it had panicked, but quietly. Their destructors run; what they wait for must come
-//! soon, and not by what needs the same worker (see [`Wait::wait`]). A thread that catches this with `catch_unwind` and
-//! waits again is unwound again; one that does so for ever keeps its runtime from ending. Joiners get an error with
+//! soon, and not by what needs the same worker (see [`Wait::wait`]). Where the closure has ended, and only the values
+//! of [`thread_local!`](crate::thread_local!) or an unwanted result are dropped, each destructor that waits has a
+//! second, one after another, for which the worker is blocked. A thread that catches this with `catch_unwind` and waits
+//! again is unwound again; one that does so for ever keeps its runtime from ending. Joiners get an error with
 //! [`is_cancelled`](crate::task::JoinError::is_cancelled). A program that is compiled with `panic = "abort"` can't
 //! unwind: it ends there. A destructor that panics meanwhile ends the program, too, as in a thread of std's that
 //! panics.
@@ -180,10 +182,10 @@ pub fn current() -> Thread {
 
 /// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
 ///
-/// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives
-/// way with [`task::yield_now`](crate::task::yield_now). A destructor of a thread that panics or is told to end, which
-/// calls it until a thread of the same worker has done something, or where no other worker is free any task, calls it
-/// for ever.
+/// On an ordinary thread, on a user-level one that can't be [suspended](Wait::wait), and in a task, as
+/// [`std::thread::yield_now`]; a task gives way with [`task::yield_now`](crate::task::yield_now). A destructor of a
+/// thread that panics or is told to end, which calls it until a thread of the same worker has done something, or where
+/// no other worker is free any task, calls it for ever.
 #[track_caller]
 #[inline]
 pub fn yield_now() {

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::{Cell, OnceCell};
 use std::future::Future;
-use std::mem::{self, needs_drop};
+use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::ptr::{self, NonNull};
@@ -155,13 +155,25 @@ impl Frame {
         CURRENT.set(self);
         let mut result = catch_unwind(AssertUnwindSafe(f));
         self.ends.set(true);
-        // Here, where a destructor may wait, as std's threads do. Who gives the result up from now on leaves that to
-        // the worker (C c).
-        if (needs_drop::<T>() || result.is_err()) && is_detached(self.meta()) {
-            drop_unwanted(&mut result);
-        }
+        let was_dropped = self.drops_unwanted(&mut result);
         self.locals.end();
+        // What has ended may have waited. Who gives the result up from now on leaves that to the worker (C c).
+        if !was_dropped && self.drops_unwanted(&mut result) {
+            self.locals.end();
+        }
         result
+    }
+
+    /// Drops a result for which nobody can ask any more: here, where a destructor may wait, as std's threads do. False
+    /// if it is left to whoever asks, or nobody notices.
+    #[inline]
+    fn drops_unwanted<T>(&self, result: &mut std::thread::Result<T>) -> bool {
+        let is_noticed = needs_drop::<T>() || result.is_err();
+        let drops = is_noticed && is_detached(self.meta());
+        if drops {
+            drop_unwanted(result);
+        }
+        drops
     }
 
     /// Whether a wait for this can't suspend the thread: it would unwind from there, and a destructor runs. Either the
@@ -411,8 +423,8 @@ impl Drop for Frame {
 /// Drops a result for which nobody will ask, quietly.
 #[cold]
 fn drop_unwanted<T>(result: &mut std::thread::Result<T>) {
-    let unwanted = mem::replace(result, Err(Box::new(Cancelled)));
-    quietly(|| drop(unwanted));
+    // In its place: it may be large, and the stack small.
+    quietly(|| *result = Err(Box::new(Cancelled)));
 }
 
 /// At the end of a thread that was ever suspended.

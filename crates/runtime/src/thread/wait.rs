@@ -49,7 +49,8 @@ pub trait Wait: IntoFuture {
     ///
     /// What is dropped when the thread's closure has ended, its own by [`thread_local!`](crate::thread_local!) and a
     /// result that nobody can ask for, is not cut off so: told to unwind, the thread waits in place for about a second,
-    /// as one that panics. Then the destructor is unwound, and the next one called.
+    /// as one that panics. Then the destructor is unwound, and the next variable dropped; but a second part of the same
+    /// value that waits too long ends the process.
     #[track_caller]
     #[inline(always)]
     fn wait(self) -> Self::Output
@@ -67,7 +68,8 @@ pub trait Wait: IntoFuture {
     ///
     /// # Panics
     /// As [`wait`](Self::wait), but for what is said of a thread that waits in place: there it blocks the worker for up
-    /// to `limit`, by the time that really passes, and then says so. On a user-level thread also as
+    /// to `limit`, by the time that really passes, and then says so. One that is suspended already when the thread is
+    /// told to end is as `wait`. On a user-level thread also as
     /// [`time::sleep`](crate::time::sleep).
     #[track_caller]
     fn wait_timeout(self, limit: Duration) -> Result<Self::Output, Elapsed>

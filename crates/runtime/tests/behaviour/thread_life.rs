@@ -1,6 +1,7 @@
 //! The matrix of a user-level thread's life: what happens to it × what its owner does with the handle, counting
 //! everything.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
@@ -492,6 +493,36 @@ fn the_result_of_a_detached_thread_waits_when_it_is_dropped() {
     assert_eq!(runtime.block_on(task).unwrap(), 1, "their worker runs others");
     gate.open();
     eventually("both are dropped", || dropped.get() == 2);
+}
+
+quadrille::thread_local! {
+    static FAREWELL: RefCell<Option<OnDrop<Box<dyn FnOnce()>>>> = const { RefCell::new(None) };
+}
+
+/// The thread is at its end, but what it has of its own takes a while.
+#[test]
+fn a_result_that_is_given_up_while_a_thread_local_ends_waits_when_it_is_dropped() {
+    let (runtime, ends, waits, dropped) = (
+        Shape::flat(1).runtime(),
+        Gate::default(),
+        Gate::default(),
+        Count::default(),
+    );
+    let (may_end, may_go, counts) = (ends.clone(), waits.clone(), dropped.clone());
+    let thread = runtime.spawn_thread(move || {
+        let farewell: Box<dyn FnOnce()> = Box::new(move || may_end.pass().wait());
+        FAREWELL.set(Some(OnDrop::new(farewell)));
+        OnDrop::new(move || {
+            may_go.pass().wait();
+            counts.add();
+        })
+    });
+    eventually("its own is dropped", || ends.waiting() == 1);
+    drop(thread);
+    ends.open();
+    eventually("its result is, too", || waits.waiting() == 1);
+    waits.open();
+    eventually("to its end", || dropped.get() == 1);
 }
 
 /// Then it can't be suspended, and the destructor waits in place, as any that runs when the thread is told to end.

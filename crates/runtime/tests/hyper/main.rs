@@ -7,5 +7,6 @@ mod http2;
 mod peers;
 mod rude;
 mod shutdown;
+#[expect(dead_code, reason = "no test here starts a program")]
 #[path = "../net/watched.rs"]
 mod watched;

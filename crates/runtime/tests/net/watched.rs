@@ -27,9 +27,10 @@ pub(crate) fn forking<R>(start: impl FnOnce() -> R) -> R {
 ///
 /// If it panics, or isn't done within [`LIMIT`].
 pub(crate) fn watched<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    // Here and not on the test's thread, so that one that is not done holds nobody up.
+    let _not_copied = DESCRIPTORS.read().unwrap_or_else(PoisonError::into_inner);
     let (done, result) = channel();
     let test = thread::spawn(move || {
-        let _not_copied = DESCRIPTORS.read().unwrap_or_else(PoisonError::into_inner);
         let output = test();
         done.send(()).expect("the watchdog waits");
         output

@@ -108,7 +108,10 @@ fn what_is_no_offset_is_refused() {
             assert_eq!((count.unwrap_err().kind(), buffer.len()), (ErrorKind::InvalidInput, 0));
             let (written, text) = file.write_all_at("abc", offset).await;
             assert_eq!((written.unwrap_err().kind(), text), (ErrorKind::InvalidInput, "abc"));
+            let written = file.write_all_at("", offset).await.0;
+            assert_eq!(written.unwrap_err().kind(), ErrorKind::InvalidInput);
         }
+        file.write_all_at("", 99).await.0.unwrap();
         assert_eq!(std::fs::read(&path.0).unwrap(), b"0123456789");
     });
 }
