@@ -182,10 +182,10 @@ pub fn current() -> Thread {
 
 /// Gives way to what is ready: the calling thread goes to the end of the queue of its worker's bound threads.
 ///
-/// On an ordinary thread, on a user-level one that can't be [suspended](Wait::wait), and in a task, as
-/// [`std::thread::yield_now`]; a task gives way with [`task::yield_now`](crate::task::yield_now). A destructor of a
-/// thread that panics or is told to end, which calls it until a thread of the same worker has done something, or where
-/// no other worker is free any task, calls it for ever.
+/// On an ordinary thread, on a user-level one that panics, and in a task, as [`std::thread::yield_now`]; a task gives
+/// way with [`task::yield_now`](crate::task::yield_now). A destructor of a thread that panics or is unwound, which
+/// calls it until a thread of the same worker has done something, or where no other worker is free any task, calls it
+/// for ever.
 #[track_caller]
 #[inline]
 pub fn yield_now() {
