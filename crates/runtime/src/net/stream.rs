@@ -149,7 +149,7 @@ macro_rules! read_methods {
                 if buffer.is_empty() {
                     return crate::coop::poll_spend(cx).map(Ok);
                 }
-                while !buffer.is_empty() {
+                loop {
                     let read = self
                         .fd()
                         .poll_with(&mut wait, Side::Read, cx, |io| Source::read(io, buffer));
@@ -157,8 +157,10 @@ macro_rules! read_methods {
                         0 => return Poll::Ready(Err(crate::net::stream::unexpected_end())),
                         count => buffer = &mut std::mem::take(&mut buffer)[count..],
                     }
+                    if buffer.is_empty() {
+                        return Poll::Ready(Ok(()));
+                    }
                 }
-                Poll::Ready(Ok(()))
             })
         }
 
@@ -335,7 +337,7 @@ macro_rules! write_methods {
                 if buffer.is_empty() {
                     return crate::coop::poll_spend(cx).map(Ok);
                 }
-                while !buffer.is_empty() {
+                loop {
                     let written = self
                         .$($fd)+
                         .poll_with(&mut wait, Side::Write, cx, |io| crate::net::stream::Sink::write(io, buffer));
@@ -343,8 +345,10 @@ macro_rules! write_methods {
                         0 => return Poll::Ready(Err(crate::net::stream::write_zero())),
                         count => buffer = &buffer[count..],
                     }
+                    if buffer.is_empty() {
+                        return Poll::Ready(Ok(()));
+                    }
                 }
-                Poll::Ready(Ok(()))
             })
         }
 
