@@ -211,9 +211,26 @@ impl Drop for Looping {
 }
 
 impl Worker {
-    /// The next bound thread that is ready. Slot and deque come before another one (W5).
+    /// The next bound thread that is ready. Nobody watches for those: so for the timers that were set before it somebody
+    /// is seen to now (F c).
     #[inline]
     pub(super) fn take_bound(&mut self) -> Option<Runnable> {
+        let runnable = self.pop_bound()?;
+        if self.context.sets_timers.get() {
+            self.watch_timers();
+        }
+        Some(runnable)
+    }
+
+    #[cold]
+    fn watch_timers(&self) {
+        self.context.sets_timers.set(false);
+        self.name_successor();
+    }
+
+    /// Slot and deque come before another one (W5).
+    #[inline(always)]
+    fn pop_bound(&mut self) -> Option<Runnable> {
         let context = &self.context;
         let me = context.me();
         self.bound_first = false;
@@ -303,6 +320,7 @@ pub(super) mod tests {
     use super::*;
     use crate::runtime::Handle;
     use crate::sched::still::Still;
+    use crate::sys::clock;
     use crate::thread;
 
     /// Lets `scenario` be the only worker of a scheduler.
@@ -345,6 +363,34 @@ pub(super) mod tests {
             assert!(thread.is_finished());
             assert_eq!(worker.context.living.len.get(), 0);
         });
+    }
+
+    /// Where nobody watches, who runs a bound task with timers set makes somebody do so, once for all that were set (F
+    /// c).
+    #[test]
+    fn timers_are_watched_for_beside_a_bound_task() {
+        let mut still = Still::new("core:2", "default");
+        let mut worker = still.worker(0);
+        let ready = |worker: &Worker| worker.context.spawn_bound(still.task(0, SetId::NONE));
+        let rest = || {
+            still.announce(1);
+            still.shared.sleepers.resign(1);
+        };
+        rest();
+        ready(&worker);
+        drop(worker.next_local().unwrap());
+        assert!(still.is_idle(1), "there is no timer");
+        let due = clock::nanos() + 1_000_000_000;
+        let set = worker.context.set_timer(due, Waker::noop().clone());
+        assert!(worker.next_local().is_none() && still.is_idle(1), "nor anything to run");
+        ready(&worker);
+        drop(worker.next_local().unwrap());
+        assert!(!still.is_idle(1), "it is to watch");
+        rest();
+        ready(&worker);
+        drop(worker.next_local().unwrap());
+        assert!(still.is_idle(1), "nothing was set since");
+        assert!(worker.context.me().timers.remove(set.unwrap()).is_some());
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub(crate) struct Context {
     pub(super) wakees: RefCell<Wakees>,
     /// The user-level threads that may run here alone and are ready (B).
     pub(super) bound: BoundFifo<Runnable>,
+    /// Whether a timer was set since somebody was last seen to watch for those of this worker (F c).
+    pub(super) sets_timers: Cell<bool>,
     /// Those that were ever suspended and have not ended (B c).
     pub(crate) living: Living,
     /// The worker that the last thread which was about to start here was left to, if it was.
@@ -169,6 +171,7 @@ impl Context {
             task: Cell::new(0),
             wakees: RefCell::new(shared.policy.new_wakees()),
             bound: BoundFifo::new(),
+            sets_timers: Cell::new(false),
             living: Living::default(),
             bound_last: Cell::new(None),
             robbed: Cell::new(None),

@@ -27,6 +27,7 @@ impl Context {
     #[inline]
     pub(crate) fn set_timer(&self, due: u64, waker: Waker) -> Result<Key, Waker> {
         // Nobody has to be told: the worker is awake, and looks before it sleeps.
+        self.sets_timers.set(true);
         self.me().timers.insert(due, waker).map(|(key, _)| key)
     }
 
