@@ -252,19 +252,17 @@ impl Reliever {
         let _runtime = current::enter(Handle { shared: shared.clone() });
         let _relieving = Relieving::begin();
         let serving = Serving::begin(&shared);
-        let mut groups_first = false;
         let mut catch = Catch::new();
-        let mut tasks = 0;
+        let mut tasks = 0_u32;
         while self.goes_on(&shared).is_some() {
-            groups_first = !groups_first;
-            tasks += 1;
+            tasks = tasks.wrapping_add(1);
             if tasks % shared.policy.config.global_interval == 0 {
                 shared.poll_all(&mut catch);
             }
             shared.fire_of_all();
             // At work before it has a task, which nobody else knows of then.
             let stay = Stay::at_work(&shared);
-            let task = shared.take_any(groups_first);
+            let task = shared.take_any(tasks);
             let is_dry = task.is_none();
             match task {
                 Some(thread) if thread.meta().has(BINDS) => shared.set_aside(thread),
@@ -344,14 +342,19 @@ impl Drop for Reliever {
 }
 
 impl Shared {
-    /// A task out of the queues that anyone may drain, whatever policies say.
-    fn take_any(&self, groups_first: bool) -> Option<Runnable> {
-        let from_groups = || (0..self.groups.len()).find_map(|group| self.take_from_group(group));
+    /// A task out of the queues that anyone may drain, whatever policies say. Each is the first to be looked at in its
+    /// `turn` (W5): any of them may never be empty.
+    fn take_any(&self, turn: u32) -> Option<Runnable> {
+        let start = turn as usize / 2;
+        let from_groups = || in_turn(self.groups.len(), start).find_map(|group| self.take_from_group(group));
         let from_injectors = || {
-            let injected = || self.injectors.iter().find_map(|injector| injector.pop_one());
-            injected().or_else(|| self.exports.iter().find_map(|queue| queue.pop_one()))
+            let injectors = self.injectors.len();
+            in_turn(injectors + self.exports.len(), start).find_map(|index| match index.checked_sub(injectors) {
+                None => self.injectors[index].pop_one(),
+                Some(index) => self.exports[index].pop_one(),
+            })
         };
-        if groups_first {
+        if turn.is_multiple_of(2) {
             from_groups().or_else(from_injectors)
         } else {
             from_injectors().or_else(from_groups)
@@ -389,6 +392,11 @@ impl Shared {
         }
         found
     }
+}
+
+/// The numbers below `count`, from `start` round to the one before it.
+fn in_turn(count: usize, start: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |step| (start + step) % count)
 }
 
 #[cfg(all(test, not(quadrille_loom)))]

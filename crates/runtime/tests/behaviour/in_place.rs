@@ -6,15 +6,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use quadrille::task::block_in_place;
+use quadrille::policy::Config;
+use quadrille::task::{block_in_place, spawn_local};
+use quadrille::topology::Topology;
 use quadrille::{Handle, Runtime, Wait as _, thread, time, worker_index};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::child::{assert_passed, is_child, run_child};
 use crate::count::Count;
 use crate::gate::Gate;
-use crate::shape::{Shape, for_each_shape, for_each_shape_if, occupy_in_place};
-use crate::wait::{eventually, watched};
+use crate::shape::{Shape, come_to_rest, for_each_shape, for_each_shape_if, occupy_in_place, runtimes};
+use crate::wait::{eventually, patient, watched};
 
 /// What is in the slot and the deque of the worker when it blocks.
 #[test]
@@ -94,6 +96,76 @@ fn tasks_go_on_while_all_workers_block() {
             }
         },
     );
+}
+
+/// What a worker runs next is its own, and nobody watches for that; a timer that was set just before is watched for.
+#[test]
+fn a_timer_fires_though_its_worker_blocks_for_it() {
+    let runtimes: Vec<_> = runtimes().into_iter().filter(|(shape, _)| shape.workers <= 4).collect();
+    // Until nobody watches any more.
+    come_to_rest(&runtimes, |runtime| runtime.metrics().total().parks);
+    for (shape, runtime) in &runtimes {
+        let (sender, receiver) = mpsc::channel();
+        let (answer, answered) = mpsc::channel();
+        runtime.spawn(async move {
+            drop(spawn_local(async move {
+                let received = block_in_place(|| receiver.recv_timeout(patient(Duration::from_secs(10))));
+                answer.send(received).unwrap();
+            }));
+            time::sleep(Duration::from_millis(5)).await;
+            // Nobody hears it if it is late.
+            let _ = sender.send(());
+        });
+        assert_eq!(answered.recv().unwrap(), Ok(()), "{}", shape.name);
+    }
+}
+
+/// Two tasks give way to each other's queue for ever: whoever relieves the workers comes to both.
+#[test]
+fn who_relieves_the_workers_passes_no_queue_over() {
+    for policy in ["groups=off", "groups=on"] {
+        watched(policy, move || {
+            let config: Config = policy.parse().unwrap();
+            let topology: Topology = "llc:2 core:1".parse().unwrap();
+            let runtime = Runtime::builder()
+                .worker_threads(2)
+                .topology(topology)
+                .config(config)
+                .build()
+                .unwrap();
+            let (gate, both) = (Gate::default(), Count::default());
+            let blocked: Vec<_> = (0..2)
+                .map(|worker| {
+                    let (gate, both) = (gate.clone(), both.clone());
+                    runtime.handle().spawn_pinned_on(worker, move || async move {
+                        drop(spawn_turns(both));
+                        block_in_place(|| gate.block());
+                    })
+                })
+                .collect();
+            eventually("both tasks have run since all workers block", || both.get() == 2);
+            gate.open();
+            for task in blocked {
+                runtime.block_on(task).unwrap();
+            }
+        });
+    }
+}
+
+/// A task that gives way until it was counted, which is when it finds all workers blocked, and on.
+fn spawn_turns(counted: Count) -> quadrille::JoinHandle<()> {
+    quadrille::spawn(async move {
+        let (mut turns, mut is_counted) = (0, false);
+        while turns < 1000 || counted.get() < 2 {
+            quadrille::task::yield_now().await;
+            let blocks = Handle::current().metrics().total().blocks_in_place;
+            turns += u32::from(blocks == 2);
+            if turns >= 1000 && !is_counted {
+                is_counted = true;
+                counted.add();
+            }
+        }
+    })
 }
 
 /// Each waits for one that is spawned later, and may be left nobody to run it by those before.

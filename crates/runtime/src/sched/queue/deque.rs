@@ -448,7 +448,7 @@ impl<T: Linked> Stealer<T> {
                 unsafe { thief.push_raw(raw) };
             }
         }
-        // Ordering: Release; pairs with the owner's Acquire in `try_take` (J b): we have read the slots.
+        // Ordering: Release; pairs with the owner's Acquire in `set_bit` (J b): we have read the slots.
         ends.head.fetch_and(!BUSY, Ordering::Release);
         first
     }
