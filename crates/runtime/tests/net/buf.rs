@@ -10,9 +10,11 @@ use std::time::Duration;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_lite::AsyncRead;
 use futures_lite::future::{poll_once, yield_now};
+use quadrille::Handle;
 use quadrille::net::{PipeReader, PipeWriter, TcpStream, UdpSocket, UnixDatagram, UnixStream, pipe, tcp, unix};
 use quadrille::time::timeout;
 
+use crate::greedy::all_give_way;
 use crate::tcp::connection;
 use crate::temporary::Folder;
 use crate::watched::on_runtimes;
@@ -422,5 +424,20 @@ fn a_buffer_that_lies_neither_hangs_nor_panics() {
         assert_eq!(error.kind(), ErrorKind::WriteZero);
         let mut heard = Vec::with_capacity(100);
         assert_eq!(soon(far.read_buf(&mut heard)).await.unwrap(), 16);
+    });
+}
+
+/// Where there is nothing to write nobody waits; it counts as an operation all the same.
+#[test]
+fn who_writes_nothing_gives_way() {
+    on_runtimes(|| async {
+        // Not all of the futures are `Send`.
+        let task = Handle::current().spawn_pinned(|| async {
+            all_give_way! {
+                "write_all_buf of nothing": UnixStream::pair().unwrap() => |s| s.0.write_all_buf(&mut &b""[..]).await.unwrap();
+                "write_buf of nothing": UnixStream::pair().unwrap() => |s| s.0.write_buf(&mut &b""[..]).await.unwrap();
+            }
+        });
+        task.await.unwrap();
     });
 }

@@ -5,6 +5,8 @@
 
 mod cancelled;
 mod files;
+#[path = "../behaviour/greedy.rs"]
+mod greedy;
 mod held_up;
 mod many;
 mod scratch;

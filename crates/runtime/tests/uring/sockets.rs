@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::thread;
 
 use quadrille::uring::TcpStream;
-use quadrille::{JoinSet, Wait};
+use quadrille::{Handle, JoinSet, Wait};
 
+use crate::greedy::all_give_way;
 use crate::watched::watched;
 use crate::{connection, listen, on_backends, runtime};
 
@@ -193,5 +194,19 @@ fn threads_of_both_kinds_wait_for_operations() {
             assert_eq!(&heard, b"two");
             thread.join().unwrap();
         }
+    });
+}
+
+/// Where there is nothing to write nobody waits; it counts as an operation all the same.
+#[test]
+fn who_writes_nothing_gives_way() {
+    on_backends(|| async {
+        // Not all of the futures are `Send`.
+        let task = Handle::current().spawn_pinned(|| async {
+            all_give_way! {
+                "write_all of nothing": connection().await => |s| s.0.write_all(Vec::new()).await.0.unwrap();
+            }
+        });
+        task.await.unwrap();
     });
 }

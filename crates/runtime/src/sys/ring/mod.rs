@@ -157,7 +157,7 @@ impl Submissions {
                 Ok(_) if !self.is_empty() => {}
                 Ok(_) => return Ok(Entered::All),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::BUSY) => return Ok(Entered::Busy),
+                Err(error) if passes(error) => return Ok(Entered::Busy),
                 Err(error) => return Err(error),
             }
         }
@@ -224,6 +224,12 @@ fn unsupported(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, why)
 }
 
+/// Whether a later call may find what this one did not: room for results, or memory, which the kernel also needs for
+/// each thread that calls the ring for the first time.
+fn passes(error: Errno) -> bool {
+    matches!(error, Errno::AGAIN | Errno::BUSY | Errno::NOMEM)
+}
+
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
@@ -260,6 +266,17 @@ mod tests {
         }
         assert_eq!(submissions.enter().unwrap(), Entered::All);
         assert!(submissions.is_empty());
+    }
+
+    /// A lack of memory is no more the end of the process than a lack of room is; a ring that is none is.
+    #[test]
+    fn what_passes_is_asked_for_again() {
+        for error in [Errno::AGAIN, Errno::BUSY, Errno::NOMEM] {
+            assert!(passes(error), "{error}");
+        }
+        for error in [Errno::BADF, Errno::INVAL, Errno::FAULT, Errno::NXIO] {
+            assert!(!passes(error), "{error}");
+        }
     }
 
     /// More than there is room for is put in and taken out in turns, and every result has its number.
