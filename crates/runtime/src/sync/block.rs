@@ -41,11 +41,15 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
 /// stands go on while it sleeps. A worker is in the middle of a task, which is at work for all that others know, so the
 /// clock stands. And the task may have spent its budget, which nobody fills here: with a limit each poll would only
 /// wake itself.
+///
+/// What wakes this thread may be meant for who called: the task may be inside of somebody's own `block_on`, which waits
+/// by `park` for one of several futures, of which this is one. So it leaves an `unpark` behind where it has taken some.
 fn hold_up_worker<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(current())));
     let mut cx = Context::from_waker(&waker);
     // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).
     let output;
+    let mut has_parked = false;
     {
         let mut future = pin!(future);
         loop {
@@ -54,7 +58,37 @@ fn hold_up_worker<F: Future>(future: F) -> F::Output {
                 break;
             }
             park();
+            has_parked = true;
         }
     }
+    if has_parked {
+        current().unpark();
+    }
     output
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::future::poll_fn;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// As a `block_on` around it does, of whose futures another one was ready meanwhile.
+    #[test]
+    fn who_waits_by_park_besides_is_woken() {
+        let mut polls = 0;
+        hold_up_worker(poll_fn(|_| {
+            polls += 1;
+            if polls == 2 {
+                return Poll::Ready(());
+            }
+            // It is meant for the one around it.
+            current().unpark();
+            Poll::Pending
+        }));
+        let (begin, limit) = (Instant::now(), Duration::from_secs(60));
+        std::thread::park_timeout(limit);
+        assert!(begin.elapsed() < limit);
+    }
 }

@@ -28,14 +28,15 @@ pub(super) struct Queue<T> {
 struct More<T> {
     /// Younger chunks, oldest first; none is empty.
     behind: VecDeque<Ring<T>>,
-    /// The chunk that ran empty last, kept for the next one that is needed.
+    /// The chunk that ran empty last, kept for the next one that is needed: while there are others, so that a burst
+    /// that was received leaves one chunk.
     spare: Option<Ring<T>>,
 }
 
 impl<T> Queue<T> {
     /// Space for `len_expected` elements is there at once, as far as one chunk holds it.
     pub(super) fn with_expected(len_expected: usize) -> Self {
-        let chunk_max = (CHUNK_BYTES / size_of::<T>().max(1)).clamp(4, 1024);
+        let chunk_max = (CHUNK_BYTES / size_of::<T>().max(1)).clamp(1, 1024);
         Self {
             front: Ring::with_capacity(len_expected.min(chunk_max)),
             behind_len: 0,
@@ -122,7 +123,8 @@ impl<T> Queue<T> {
     fn advance(&mut self) {
         if let Some(next) = self.more.behind.pop_front() {
             self.behind_len -= next.len();
-            self.more.spare = Some(mem::replace(&mut self.front, next));
+            let empty = mem::replace(&mut self.front, next);
+            self.more.spare = (self.behind_len != 0).then_some(empty);
         }
     }
 }
@@ -163,6 +165,18 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_leaves_one_chunk() {
+        let mut queue = Queue::with_expected(0);
+        for _ in 0..2 {
+            (0..10_000).for_each(|n| queue.push(n));
+            (0..5_000).for_each(|n| assert_eq!(queue.pop(), Some(n)));
+            assert!(queue.more.spare.is_some(), "others are needed");
+            (5_000..10_000).for_each(|n| assert_eq!(queue.pop(), Some(n)));
+            assert!(queue.more.spare.is_none() && queue.more.behind.is_empty());
+        }
+    }
+
+    #[test]
     fn chunks_of_large_and_of_empty_elements() {
         let mut large = Queue::with_expected(2);
         (0..20_u8).for_each(|n| large.push([n; 10_000]));
@@ -170,6 +184,8 @@ mod tests {
             (0..20).filter(|n| large.pop().is_some_and(|v| v[9_999] == *n)).count(),
             20
         );
+        let huge = Queue::<[u8; 1 << 17]>::with_expected(100);
+        assert_eq!(huge.chunk_max, 1, "its memory is that of one");
         let mut empty = Queue::with_expected(usize::MAX);
         (0..5000).for_each(|_| empty.push(()));
         assert_eq!(empty.len(), 5000);

@@ -19,7 +19,7 @@
 //!
 //! As long as there are fewer slots than are kept, the messages that somebody wants are among the last ones, as many as
 //! there are slots: one that would be put over another has more slots made first. So none of them is lost then, and all
-//! find places among twice as many.
+//! find places among twice as many, or more.
 
 use std::mem;
 use std::num::NonZeroUsize;
@@ -36,6 +36,11 @@ use crate::sync::watched::{Place, Watching};
 
 /// Messages that one who goes passes by in a section. As many and fewer go at once.
 const BATCH_MAX: usize = if cfg!(quadrille_loom) { 1 } else { 32 };
+
+/// With so many slots all are made next that there will ever be, where those are no more than [`AT_ONCE_MAX`]: to
+/// double them moves the messages of all, in one section, for which everybody waits.
+const DOUBLED_MAX: usize = 1 << 14;
+const AT_ONCE_MAX: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct End<T> {
@@ -156,8 +161,9 @@ impl<T> End<T> {
             },
             Err(back) => {
                 let back = back.into_alone().ok().expect("nobody else has seen it");
-                let Some(more) = more.take_if(|more| more.len() == 2 * slots) else {
-                    return Pushed::NeedsSlots(2 * slots, back);
+                let next = self.slots_next();
+                let Some(more) = more.take_if(|more| more.len() == next) else {
+                    return Pushed::NeedsSlots(next, back);
                 };
                 Replaced {
                     _message: None,
@@ -167,6 +173,20 @@ impl<T> End<T> {
         };
         self.next += 1;
         Pushed::Sent(receivers.get(), replaced)
+    }
+
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many slots take the place of those of now, if those are fewer than messages are kept.
+    fn slots_next(&self) -> usize {
+        let slots = self.slots.len();
+        match self.capacity.checked_next_power_of_two() {
+            Some(all) if slots >= DOUBLED_MAX && all <= AT_ONCE_MAX => all,
+            _ => 2 * slots,
+        }
     }
 
     /// Moves all messages to `more`, which are empty, and puts the next one behind them. The slots of before.

@@ -86,6 +86,20 @@ fn messages_move_when_there_are_too_few_slots() {
     assert!(sender.is_empty());
 }
 
+/// A section moves so many messages at most, unless far more are kept.
+#[test]
+fn many_slots_are_made_at_once() {
+    let slots_next = |capacity, slots: usize| {
+        let (sender, mut receiver) = with_slots(capacity, slots);
+        (0..=slots).for_each(|n| assert_eq!(sender.send(n), Ok(1)));
+        (0..=slots).for_each(|n| assert_eq!(receiver.try_recv(), Ok(n)));
+        sender.shared.end.change(|end| (false, end.slots()))
+    };
+    assert_eq!(slots_next(100_000, 1 << 13), 1 << 14);
+    assert_eq!(slots_next(100_000, 1 << 14), 1 << 17);
+    assert_eq!(slots_next(usize::MAX, 1 << 14), 1 << 15);
+}
+
 #[test]
 fn waiting_ends_with_a_message_or_the_last_sender() {
     let (sender, mut receiver) = channel(4);

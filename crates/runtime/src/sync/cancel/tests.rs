@@ -77,11 +77,30 @@ fn a_child_that_goes_leaves_nothing() {
     for _ in 0..1000 {
         drop([token.child_token(), token.child_token()]);
     }
-    let slots = token.node.children().as_ref().map(|children| children.slots.len());
-    assert_eq!(slots, Some(3), "numbers are used again");
+    assert_eq!(slots(&token), Some(3), "numbers are used again");
     assert_eq!(Arc::strong_count(&token.node), 2);
     drop(stays);
     assert_eq!(Arc::strong_count(&token.node), 1);
+}
+
+/// What the largest number of children has needed is given back when the last one goes, and numbers begin anew.
+#[test]
+fn many_children_leave_no_memory() {
+    let token = CancellationToken::new();
+    for _ in 0..2 {
+        let children: Vec<_> = (0..10_000).map(|_| token.child_token()).collect();
+        assert_eq!(slots(&token), Some(10_000));
+        drop(children);
+        assert_eq!(slots(&token), Some(0));
+    }
+    let child = token.child_token();
+    token.cancel();
+    assert!(child.is_cancelled());
+}
+
+/// The places for children, with one or without.
+fn slots(token: &CancellationToken) -> Option<usize> {
+    token.node.children().as_ref().map(|children| children.slots.len())
 }
 
 /// With one frame a node a stack of 2 MiB would not do.

@@ -33,7 +33,10 @@
 //!   told. So never let the other side wait for one of those behind it: then neither 64 messages nor a full, or empty,
 //!   channel comes, and all wait for ever. Dropping it hands its turn on at once. A [`Receiver`] that was polled as a
 //!   stream keeps its place when the future of `next` is dropped; it delays nobody: whoever waits behind it is told as
-//!   well.
+//!   well. So of several that wait as streams a message wakes all, and those who find it gone wait again in another
+//!   order: where many share the work, let them [`recv`](Receiver::recv), which wakes one.
+//! - **Panics.** If somebody's waker panics, so does the operation that has called it, when it is done: the message that
+//!   it has received is dropped then, unless that is in the vector of a [`recv_many`](Receiver::recv_many).
 //!
 // ---- For maintainers
 // -------------------------------------------------------------------------------------------------
@@ -168,7 +171,9 @@ use shared::Shared;
 
 /// Makes a channel that holds at most `capacity` messages; sending to a full one waits.
 ///
-/// Memory for 64 KiB of messages, or for `capacity` if that is less, is taken at once.
+/// Memory for a chunk of messages, or for `capacity` if that is less, is taken at once, and is kept. A chunk is 1024
+/// messages, or as many as fit into 64 KiB if that is less, one at least. Beyond that memory follows the number of
+/// messages, as of an [`unbounded`] channel.
 ///
 /// # Panics
 /// If `capacity` is zero.
@@ -187,7 +192,8 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 
 /// Makes a channel that holds any number of messages; sending never waits.
 ///
-/// Memory follows the number of messages in steps of 64 KiB and is given back as they are received.
+/// Memory follows the number of messages, in chunks of at most 1024 and of 64 KiB (or of one message, if that is
+/// larger), and is given back as they are received, but for one chunk.
 ///
 /// ```
 /// let (sender, receiver) = quadrille::sync::mpmc::unbounded();

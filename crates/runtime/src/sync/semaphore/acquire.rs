@@ -109,7 +109,7 @@ impl<S: Deref<Target = Semaphore>> Drop for Turn<S> {
         semaphore.serve_after(|state| {
             // SAFETY: A1, inside the section; A3, there is no other list.
             let is_served = unsafe { state.waiting.is_notified(waiter) };
-            state.free += if is_served { self.wants as usize } else { 0 };
+            state.give_back(if is_served { self.wants } else { 0 });
             // SAFETY: as above.
             unsafe { state.waiting.leave(waiter) }
         });

@@ -122,6 +122,11 @@ enum Enrolled {
 }
 
 impl State {
+    fn give_back(&mut self, permits: u32) {
+        // With 32 bits there may be more than a `usize` counts, where some were added while others were held.
+        self.free = self.free.saturating_add(permits as usize);
+    }
+
     /// Takes what is wanted, unless somebody waits for what is free.
     fn try_take(&mut self, wants: u32) -> Result<(), TryAcquireError> {
         if self.is_closed {
@@ -484,7 +489,7 @@ impl Semaphore {
     /// Gives permits back, and serves who waits for them.
     fn give_back(&self, permits: u32) {
         self.serve_after(|state| {
-            state.free += permits as usize;
+            state.give_back(permits);
             None
         });
     }
