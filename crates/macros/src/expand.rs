@@ -1,7 +1,7 @@
 //! From the attributed function to the function that starts a runtime.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
@@ -57,6 +57,15 @@ fn try_entry(entry: Entry, arguments: TokenStream, item: TokenStream) -> Result<
     Ok(expand(entry, &arguments, &item))
 }
 
+/// Where `Self` stands in it first.
+fn find_self_type(tokens: TokenStream) -> Option<Span> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) => (ident == "Self").then(|| ident.span()),
+        TokenTree::Group(group) => find_self_type(group.stream()),
+        _ => None,
+    })
+}
+
 /// Refuses what can't be started.
 fn check(entry: Entry, arguments: &Arguments, item: &ItemFn) -> Result<()> {
     let name = entry.name();
@@ -80,6 +89,10 @@ fn check(entry: Entry, arguments: &Arguments, item: &ItemFn) -> Result<()> {
     }
     if let Some(receiver) = signature.receiver() {
         return refuse(receiver.span(), "needs a free function, found `self`");
+    }
+    // The function is nested in the one that is made, where `Self` is nobody.
+    if let Some(span) = find_self_type(signature.to_token_stream()) {
+        return refuse(span, "needs a free function, found `Self`");
     }
     let is_bare = entry == Entry::Test || arguments.thread.is_some();
     if is_bare && !signature.inputs.is_empty() {
@@ -417,6 +430,7 @@ mod tests {
                 ("fn main() {}", "write `async` before `fn`"),
                 ("async fn main(&self) {}", "found `self`"),
                 ("async fn main(self: Box<Self>) {}", "found `self`"),
+                ("async fn main() -> Result<(), (u8, Self)> {}", "found `Self`"),
                 ("struct Main;", "needs an `async fn`"),
                 ("", "needs an `async fn`"),
             ] {

@@ -76,7 +76,7 @@ use expand::Entry;
 /// }
 /// ```
 ///
-/// It need not be `main`: any `async fn` but a method becomes a function that runs it on a runtime that is made and
+/// It need not be `main`: any free `async fn` becomes a function that runs it on a runtime that is made and
 /// dropped by each call. It may have arguments and generic parameters then.
 ///
 /// ```ignore

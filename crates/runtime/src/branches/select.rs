@@ -29,7 +29,9 @@ use crate::coop;
 /// where nothing else draws from the same generator; not in tasks that run on a blocking thread because all workers are
 /// in [`block_in_place`](crate::task::block_in_place).
 ///
-/// At most 32 branches: for more, nest one in another. Handlers may use `.await`, `?`, `return` and `break`.
+/// At most 32 branches: for more, nest one in another. A macro around it that is given a pattern takes it as
+/// `$($pattern:tt)+`: as `$pattern:pat` it can't have `mut`, `ref` or `&` inside. Handlers may use `.await`, `?`,
+/// `return` and `break`.
 ///
 /// # Panics
 /// If all branches are disabled and there is no `else`.
@@ -69,19 +71,25 @@ use crate::coop;
 macro_rules! select {
     (biased; $($branches:tt)+) => {
         $crate::__select!(@next { |_| 0 } {
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31
+            __branch_0 __branch_1 __branch_2 __branch_3 __branch_4 __branch_5 __branch_6 __branch_7 __branch_8
+            __branch_9 __branch_10 __branch_11 __branch_12 __branch_13 __branch_14 __branch_15 __branch_16
+            __branch_17 __branch_18 __branch_19 __branch_20 __branch_21 __branch_22 __branch_23 __branch_24
+            __branch_25 __branch_26 __branch_27 __branch_28 __branch_29 __branch_30 __branch_31
         } {} $($branches)+)
     };
     ($($branches:tt)+) => {
         $crate::__select!(@next { $crate::branches::any_below } {
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31
+            __branch_0 __branch_1 __branch_2 __branch_3 __branch_4 __branch_5 __branch_6 __branch_7 __branch_8
+            __branch_9 __branch_10 __branch_11 __branch_12 __branch_13 __branch_14 __branch_15 __branch_16
+            __branch_17 __branch_18 __branch_19 __branch_20 __branch_21 __branch_22 __branch_23 __branch_24
+            __branch_25 __branch_26 __branch_27 __branch_28 __branch_29 __branch_30 __branch_31
         } {} $($branches)+)
     };
 }
 
-// Each branch goes through `@next`, which finds the end of its pattern, and `@branch`, which takes the rest apart,
-// gives it a name, and puts it with those before it. Patterns of up to six tokens, which are nearly all, cost one step,
-// so that the compiler's limit of 128 nested steps is far.
+// Each branch takes two steps: `@next` finds the end of its pattern, and `@branch` takes the rest apart, gives it a
+// name, and puts it with those before it. For patterns of more than six tokens there is one more, and one for each
+// eight tokens beyond fourteen. So the compiler's limit of 128 nested steps is far.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select {
@@ -95,7 +103,9 @@ macro_rules! __select {
     };
     (@next $s:tt $n:tt $d:tt $a:tt = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$a] $($r)+) };
     (@next $s:tt $n:tt $d:tt $a:tt $b:tt = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$a $b] $($r)+) };
-    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$a $b $c] $($r)+) };
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$a $b $c] $($r)+)
+    };
     (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt $e:tt = $($r:tt)+) => {
         $crate::__select!(@branch $s $n $d [$a $b $c $e] $($r)+)
     };
@@ -105,38 +115,60 @@ macro_rules! __select {
     (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt $e:tt $f:tt $g:tt = $($r:tt)+) => {
         $crate::__select!(@branch $s $n $d [$a $b $c $e $f $g] $($r)+)
     };
-    (@next $s:tt $n:tt $d:tt $($r:tt)+) => { $crate::__select!(@long $s $n $d [] $($r)+) };
+    // None of the second to the seventh is the `=`.
+    (@next $s:tt $n:tt $d:tt $a:tt $b:tt $c:tt $e:tt $f:tt $g:tt $h:tt $($r:tt)+) => {
+        $crate::__select!(@long $s $n $d [$a $b $c $e $f $g $h] $($r)+)
+    };
     (@long $s:tt $n:tt $d:tt [$($p:tt)+] = $($r:tt)+) => { $crate::__select!(@branch $s $n $d [$($p)+] $($r)+) };
-    (@long $s:tt $n:tt $d:tt [$($p:tt)*] $a:tt $($r:tt)+) => { $crate::__select!(@long $s $n $d [$($p)* $a] $($r)+) };
-
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:block, $($r:tt)*) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }] $($r)*)
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:block $($r:tt)*) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }] $($r)*)
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a $b] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:expr) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }])
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt $c:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a $b $c] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr, if $c:expr => $h:expr, $($r:tt)*) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { $c } { $h }] $($r)*)
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt $c:tt $e:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a $b $c $e] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:block, $($r:tt)*) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt $c:tt $e:tt $f:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a $b $c $e $f] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:block $($r:tt)*) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt $c:tt $e:tt $f:tt $g:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a $b $c $e $f $g] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:expr) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }])
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt $c:tt $e:tt $f:tt $g:tt $h:tt = $($r:tt)+) => {
+        $crate::__select!(@branch $s $n $d [$($p)+ $a $b $c $e $f $g $h] $($r)+)
     };
-    (@branch $s:tt $n:tt $d:tt $p:tt $f:expr => $h:expr, $($r:tt)*) => {
-        $crate::__select!(@put $s $n $d [$p { $f } { true } { $h }] $($r)*)
+    (@long $s:tt $n:tt $d:tt [$($p:tt)+] $a:tt $b:tt $c:tt $e:tt $f:tt $g:tt $h:tt $i:tt $($r:tt)+) => {
+        $crate::__select!(@long $s $n $d [$($p)+ $a $b $c $e $f $g $h $i] $($r)+)
     };
 
-    (@put $s:tt {} $($r:tt)*) => { ::core::compile_error!("a `select!` has at most 32 branches") };
-    (@put $s:tt { $name:ident $($names:ident)* } { $($done:tt)* } [$p:tt $f:tt $c:tt $h:tt] $($r:tt)*) => {
-        $crate::__select!(@next $s { $($names)* } { $($done)* ($name $p $f $c $h) } $($r)*)
+    (@branch $s:tt {} $($r:tt)*) => { ::core::compile_error!("a `select!` has at most 32 branches") };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr, if $c:expr => $h:block, $($r:tt)*) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { $c } { $h }) } $($r)*)
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr, if $c:expr => $h:block $($r:tt)*) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { $c } { $h }) } $($r)*)
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr, if $c:expr => $h:expr) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { $c } { $h }) })
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr, if $c:expr => $h:expr, $($r:tt)*) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { $c } { $h }) } $($r)*)
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr => $h:block, $($r:tt)*) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { true } { $h }) } $($r)*)
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr => $h:block $($r:tt)*) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { true } { $h }) } $($r)*)
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr => $h:expr) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { true } { $h }) })
+    };
+    (@branch $s:tt { $b:ident $($n:ident)* } { $($d:tt)* } $p:tt $f:expr => $h:expr, $($r:tt)*) => {
+        $crate::__select!(@next $s { $($n)* } { $($d)* ($b $p { $f } { true } { $h }) } $($r)*)
     };
 
     (@expand { $start:expr } {
@@ -215,7 +247,8 @@ macro_rules! __select {
 }
 
 // A pattern that matches the same by reference: without `mut`, `ref` and `&`. What is open is kept on a stack of what
-// stood before the group, its kind, and what comes after it.
+// stood before the group, its kind, and what comes after it. Where `::`, `,` or `:` follows a word, or the word is
+// alone in its group, it is neither `mut` nor `ref`: such are taken several at a time, so that few steps are nested.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_pattern {
@@ -228,6 +261,24 @@ macro_rules! __select_pattern {
     };
     ([$($in:tt)*] { [$($out:tt)*] brace [$($after:tt)*] $stack:tt }) => {
         $crate::__select_pattern!([$($out)* { $($in)* }] $stack $($after)*)
+    };
+    ([$($out:tt)*] $stack:tt $a:ident :: $b:ident :: $c:ident $($rest:tt)*) => {
+        $crate::__select_pattern!([$($out)* $a :: $b :: $c] $stack $($rest)*)
+    };
+    ([$($out:tt)*] $stack:tt $a:ident :: $b:ident $($rest:tt)*) => {
+        $crate::__select_pattern!([$($out)* $a :: $b] $stack $($rest)*)
+    };
+    ([$($out:tt)*] $stack:tt $a:ident, $b:ident, $c:ident, $d:ident, $($rest:tt)*) => {
+        $crate::__select_pattern!([$($out)* $a, $b, $c, $d,] $stack $($rest)*)
+    };
+    ([$($out:tt)*] $stack:tt $a:ident, $($rest:tt)*) => {
+        $crate::__select_pattern!([$($out)* $a,] $stack $($rest)*)
+    };
+    ([$($out:tt)*] $stack:tt $a:ident: $($rest:tt)*) => {
+        $crate::__select_pattern!([$($out)* $a:] $stack $($rest)*)
+    };
+    ([$($out:tt)*] $stack:tt ($a:ident) $($rest:tt)*) => {
+        $crate::__select_pattern!([$($out)* ($a)] $stack $($rest)*)
     };
     ([$($out:tt)*] $stack:tt mut $($rest:tt)*) => { $crate::__select_pattern!([$($out)*] $stack $($rest)*) };
     ([$($out:tt)*] $stack:tt ref $($rest:tt)*) => { $crate::__select_pattern!([$($out)*] $stack $($rest)*) };
@@ -514,6 +565,32 @@ mod tests {
             Err("the loop has ended too early".to_owned())
         }
         assert_eq!(block_on(find(5)), Ok(5));
+    }
+
+    /// With patterns as those of a loop over events, which take more steps to expand than those of `many_branches`.
+    #[test]
+    fn many_branches_of_long_patterns() {
+        #[expect(dead_code, reason = "most are matched alone")]
+        enum Event {
+            Key(u8),
+            Mouse { x: u8, y: u8 },
+            Quit,
+        }
+        // The caller's own.
+        const _0: u8 = 7;
+        macro_rules! many {
+            ($($_turn:literal)+) => {
+                select! {
+                    biased;
+                    $(Event::Key(n) | Event::Mouse { x: n, y: _ } | Event::Mouse { y: n, .. } = ready(Event::Quit) => n + $_turn,)+
+                    Event::Key(n) | Event::Mouse { x: n, .. } = ready(Event::Key(_0)) => n,
+                }
+            };
+        }
+        let n = block_on(async {
+            many!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)
+        });
+        assert_eq!(n, 7);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::process::{self, Stdio};
 use std::task::{Context, Poll};
@@ -96,6 +96,27 @@ impl AsyncWrite for ChildStdin {
     fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         drop(self.pipe.take());
         Poll::Ready(Ok(()))
+    }
+}
+
+impl AsFd for ChildStdin {
+    /// # Panics
+    ///
+    /// If it was closed, as an [`AsyncWrite`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe
+            .as_ref()
+            .expect("the standard input of the child was closed here")
+            .as_fd()
+    }
+}
+
+impl AsRawFd for ChildStdin {
+    /// # Panics
+    ///
+    /// If it was closed, as an [`AsyncWrite`].
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

@@ -211,8 +211,8 @@ impl Drop for Looping {
 }
 
 impl Worker {
-    /// The next bound thread that is ready. Nobody watches for those: so for the timers that were set before it somebody
-    /// is seen to now (F c).
+    /// The next bound thread that is ready. Nobody watches for those: so for the timers that were set before it
+    /// somebody is seen to now (F c).
     #[inline]
     pub(super) fn take_bound(&mut self) -> Option<Runnable> {
         let runnable = self.pop_bound()?;

@@ -256,7 +256,7 @@ impl Reliever {
         let mut tasks = 0_u32;
         while self.goes_on(&shared).is_some() {
             tasks = tasks.wrapping_add(1);
-            if tasks % shared.policy.config.global_interval == 0 {
+            if tasks.is_multiple_of(shared.policy.config.global_interval) {
                 shared.poll_all(&mut catch);
             }
             shared.fire_of_all();

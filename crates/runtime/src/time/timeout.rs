@@ -15,7 +15,8 @@ use crate::coop;
 
 /// Waits for `future`, but not longer than `duration`.
 ///
-/// The future is polled first, so one that is ready at once never elapses.
+/// The future is polled first, so one that is ready at once never elapses, however little is left of the task's
+/// [budget](crate::coop).
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -43,6 +44,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout {
         future: future.into_future(),
         timer: TimerEntry::after(duration),
+        spends_all: false,
     }
 }
 
@@ -65,6 +67,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout {
         future: future.into_future(),
         timer: TimerEntry::at(deadline),
+        spends_all: false,
     }
 }
 
@@ -76,6 +79,8 @@ pin_project! {
         #[pin]
         future: F,
         timer: TimerEntry,
+        // Whether the future has spent all that was left of the budget in the last poll.
+        spends_all: bool,
     }
 }
 
@@ -110,10 +115,13 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        let elapsed = if had_budget && !coop::has_budget_remaining() {
-            // The future has spent all the budget in this poll, and may do so in each: its deadline counts even so.
+        let spends_all = had_budget && !coop::has_budget_remaining();
+        let elapsed = if spends_all && *this.spends_all {
+            // It has spent all the budget once more, and may do so in each poll: its deadline counts even so. Not at
+            // once: with what was left it may only have come too short.
             this.timer.poll(cx)
         } else {
+            *this.spends_all = spends_all;
             coop::poll_progress(cx, |cx| this.timer.poll(cx))
         };
         elapsed.map(|()| Err(Elapsed(())))
@@ -221,6 +229,24 @@ mod tests {
             };
             coop::stop();
             assert!(outcome.is_err());
+        });
+    }
+
+    /// With a whole budget it is ready.
+    #[test]
+    fn who_comes_short_of_budget_does_not_elapse() {
+        with_runtime(|| {
+            let mut ready = std::pin::pin!(timeout(Duration::ZERO, async {
+                coop::consume_budget().await;
+                coop::consume_budget().await;
+                42
+            }));
+            let mut cx = Context::from_waker(Waker::noop());
+            coop::start(1);
+            assert!(ready.as_mut().poll(&mut cx).is_pending());
+            coop::start(10);
+            assert_eq!(ready.as_mut().poll(&mut cx), Poll::Ready(Ok(42)));
+            coop::stop();
         });
     }
 

@@ -185,7 +185,7 @@ fn who_blocks_in_place_of_another_is_relieved_too() {
                 });
             }
             runtime.spawn(async move { sender.send(0).unwrap() });
-            assert_eq!(end.recv_timeout(crate::wait::patient(Duration::from_secs(20))), Ok(20));
+            assert_eq!(end.recv_timeout(patient(Duration::from_secs(20))), Ok(20));
         },
     );
 }

@@ -1,6 +1,7 @@
 //! Child processes.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::pin::pin;
@@ -219,6 +220,7 @@ async fn the_pipes_have_the_methods_of_pipes() {
     let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let nothing_yet = stdout.try_read(&mut [0; 8]).unwrap_err();
     assert_eq!(nothing_yet.kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(stdin.as_fd().as_raw_fd(), stdin.as_raw_fd());
     stdin.writable().await.unwrap();
     let parts = [IoSlice::new(b"one "), IoSlice::new(b"two")];
     assert_eq!(stdin.write_vectored(&parts).await.unwrap(), 7);

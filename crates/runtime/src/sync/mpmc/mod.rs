@@ -35,8 +35,8 @@
 //!   stream keeps its place when the future of `next` is dropped; it delays nobody: whoever waits behind it is told as
 //!   well. So of several that wait as streams a message wakes all, and those who find it gone wait again in another
 //!   order: where many share the work, let them [`recv`](Receiver::recv), which wakes one.
-//! - **Panics.** If somebody's waker panics, so does the operation that has called it, when it is done: the message that
-//!   it has received is dropped then, unless that is in the vector of a [`recv_many`](Receiver::recv_many).
+//! - **Panics.** If somebody's waker panics, so does the operation that has called it, when it is done: the message
+//!   that it has received is dropped then, unless that is in the vector of a [`recv_many`](Receiver::recv_many).
 //!
 // ---- For maintainers
 // -------------------------------------------------------------------------------------------------
