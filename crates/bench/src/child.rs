@@ -87,7 +87,8 @@ impl Launcher {
             } else {
                 self.executable.unchanged()?
             });
-            command.arg("run-one");
+            // The load generator is this program for every server, whatever its allocator.
+            command.arg("run-one").env(GENERATOR, self.executable.path());
             command
         };
         let json =
@@ -396,12 +397,17 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let outcomes = [stamp::BUILD, "of-another"].map(|build| {
             let script =
-                format!(r#"if [ "$1" = build-stamp ]; then echo {build}; else echo '{{"failed":"it ran"}}'; fi"#);
+                format!(r#"if [ "$1" = build-stamp ]; then echo {build}; else echo "{{\"failed\":\"$QUADRILLE_GENERATOR\"}}"; fi"#);
             write_script(&directory.join("quadrille-mimalloc"), &script);
             with_mimalloc(&directory)
         });
         std::fs::remove_dir_all(&directory).unwrap();
-        assert_eq!(outcomes[0], Outcome::Failed("it ran".to_owned()));
+        let loaded_by = directory.join("quadrille").display().to_string();
+        assert_eq!(
+            outcomes[0],
+            Outcome::Failed(loaded_by),
+            "what has its own allocator loads no server"
+        );
         match &outcomes[1] {
             Outcome::Unsupported(reason) => assert!(reason.contains("is of another build"), "{reason}"),
             other => panic!("{other:?}"),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Args, Parser, Subcommand, ValueEnum as _};
+use quadrille::policy::GROUP_LEN_MAX;
 use quadrille_sim::reproduce::published::{self, Figure};
 use quadrille_sim::{Config, Cost, Machine, Model, Nanos};
 use quadrille_topology::{GroupSize, Topology};
@@ -153,7 +154,7 @@ pub struct TopologyArgs {
     #[arg(long, value_name = "DIRECTORY")]
     pub root: Option<PathBuf>,
     /// Hardware threads in a group: `l2` (those that share one, or a small LLC, at most 4), or a number for experiments
-    #[arg(long, value_name = "SIZE", default_value = "l2")]
+    #[arg(long, value_name = "SIZE", default_value = "l2", value_parser = group_size)]
     pub group_size: GroupSize,
     /// Put small neighbouring L2s of one LLC into one group, up to 4 hardware threads
     #[arg(long)]
@@ -339,6 +340,17 @@ fn positive(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(0) => Err("must be at least 1".to_owned()),
         Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// One that the scheduler takes.
+fn group_size(text: &str) -> Result<GroupSize, String> {
+    match text.parse() {
+        Ok(GroupSize::Fixed(len)) if len > GROUP_LEN_MAX => {
+            Err(format!("{len} hardware threads, expected 1 to {GROUP_LEN_MAX}"))
+        }
+        Ok(size) => Ok(size),
         Err(error) => Err(error.to_string()),
     }
 }

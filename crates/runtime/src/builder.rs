@@ -15,7 +15,7 @@ use crate::error::BuildError;
 use crate::guarded::guarded;
 use crate::pinning::{Binding, Pinning, Resolved, resolve};
 use crate::reactor::ring::Rings;
-use crate::runtime::Runtime;
+use crate::runtime::{Handle, Runtime};
 use crate::sched::context::after_work;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
@@ -23,6 +23,7 @@ use crate::sched::{Parts, Shared};
 use crate::sys::thread::{Spawner, Threads, TimerSlack, current_cpu};
 use crate::thread::stack::{DEFAULT_SIZE, check_size};
 use crate::trace;
+use crate::unpinned::Unpinned;
 
 /// Most workers of a runtime.
 const WORKERS_MAX: usize = 4096;
@@ -316,6 +317,8 @@ impl Builder {
         }
         check_size(self.stack_size)
             .map_err(|error| BuildError::new(format!("no user-level thread could be spawned: {error}")))?;
+        // A worker of another runtime may be who builds this one, for which its own CPU is not all there is.
+        let _unpinned = Unpinned::new(Handle::try_current().as_ref());
         let machine = match self.topology.clone() {
             Some(topology) => Machine { topology, found: None },
             None => {

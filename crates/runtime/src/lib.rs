@@ -120,6 +120,7 @@ pub mod task;
 pub mod thread;
 pub mod time;
 mod trace;
+mod unpinned;
 #[cfg(all(feature = "io-uring", target_os = "linux", not(quadrille_loom)))]
 pub mod uring;
 

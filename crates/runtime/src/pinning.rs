@@ -7,6 +7,11 @@ use quadrille_policy::Policy;
 use quadrille_topology::{PuSet, Topology};
 
 /// How workers are bound to hardware threads.
+///
+/// A thread that somebody starts on a worker by himself, as by `std::thread::spawn` or in a pool of rayon's, inherits
+/// the worker's hardware threads, and `std::thread::available_parallelism` counts those. Where workers are pinned start
+/// it outside, or in [`spawn_blocking`](crate::spawn_blocking), whose threads may use all; so may processes that are
+/// started by [`process`](crate::process), and runtimes that are built on a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pinning {

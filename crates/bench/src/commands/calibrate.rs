@@ -1,11 +1,11 @@
 //! `quadrille calibrate`: what things cost on this machine, in the form that the simulator's costs have.
 
-use std::fs;
 use std::io::Write;
 
 use quadrille_topology::discover;
 
 use super::Error;
+use super::out_file::{OutFile, write_around};
 use crate::calibrate::{Effort, Listing, cost_text, measure};
 use crate::cli::CalibrateArgs;
 
@@ -14,6 +14,7 @@ use crate::cli::CalibrateArgs;
 /// # Errors
 /// [`Error::Usage`] if the file cannot be written.
 pub fn run(args: &CalibrateArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let mut file = args.out.as_deref().map(OutFile::open).transpose()?;
     let machine = discover().topology;
     let effort = if args.quick { Effort::QUICK } else { Effort::FULL };
     writeln!(out, "machine: {machine}")?;
@@ -26,10 +27,7 @@ pub fn run(args: &CalibrateArgs, out: &mut dyn Write) -> Result<(), Error> {
     out.flush()?;
     let all = measure(&machine, effort);
     let text = cost_text(&all);
-    write!(out, "\n{}\ncost: {text}\n", Listing(&all))?;
-    if let Some(path) = &args.out {
-        fs::write(path, format!("{text}\n"))
-            .map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))?;
-    }
-    Ok(())
+    write_around(file.iter_mut().map(|file| (file, format!("{text}\n"))), || {
+        Ok(write!(out, "\n{}\ncost: {text}\n", Listing(&all))?)
+    })
 }

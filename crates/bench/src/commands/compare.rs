@@ -256,23 +256,7 @@ mod tests {
 
     use super::*;
     use crate::cli::{Cli, Command};
-
-    /// A reader that has gone after the first line, as `head -1`.
-    struct FirstLine(Vec<u8>);
-
-    impl Write for FirstLine {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if self.0.contains(&b'\n') {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            self.0.extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::commands::unread::FirstLine;
 
     #[test]
     fn what_was_measured_is_written_although_nobody_reads_what_is_printed() {

@@ -22,6 +22,8 @@ pub mod run_one;
 pub mod sim;
 pub mod sim_report;
 pub mod topology;
+#[cfg(test)]
+mod unread;
 
 /// What a program allocates from. It can have but one, so its `main` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use quadrille_sim::reproduce::{Row, curve::Curve, published, svg::svg};
 use serde_json::{Value, json};
 
 use super::Error;
-use super::out_file::OutFile;
+use super::out_file::{OutFile, write_around};
 use crate::cli::SimReportArgs;
 
 /// Simulates the rows asked for, prints each as soon as it is there, and writes plots and JSON.
@@ -44,18 +44,26 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
             }
         }
     }
-    let json = args.json.as_deref().map(OutFile::open).transpose()?;
+    let mut json = args.json.as_deref().map(OutFile::open).transpose()?;
     let lab = Lab {
         cost: args.cost.clone().unwrap_or_default(),
         effort: if args.quick { Effort::Quick } else { Effort::Full },
     };
-    writeln!(out, "costs: {}, calibrated on row A alone\n", lab.cost)?;
+    // Where nobody reads any more what is printed, files are still written.
+    let mut unread = writeln!(out, "costs: {}, calibrated on row A alone\n", lab.cost).err();
     let bar = progress_bar(figures.len() as u64);
     let mut rows = Vec::new();
     for figure in figures {
         bar.set_message(format!("row {}", figure.row));
+        if json.is_none() && args.svg.is_none() && unread.is_some() {
+            break;
+        }
         let row = lab.simulate(figure).map_err(|error| Error::Usage(error.to_string()))?;
-        bar.suspend(|| writeln!(out, "{}", Table(&row)).and_then(|()| out.flush()))?;
+        if unread.is_none() {
+            unread = bar
+                .suspend(|| writeln!(out, "{}", Table(&row)).and_then(|()| out.flush()))
+                .err();
+        }
         bar.inc(1);
         if let Some(folder) = &args.svg {
             OutFile::open(&plot(folder, figure))?.write(&svg(&row))?;
@@ -63,11 +71,13 @@ pub fn run(args: &SimReportArgs, out: &mut dyn Write) -> Result<(), Error> {
         rows.push(row);
     }
     bar.finish_and_clear();
-    write!(out, "{}", Overview(&rows))?;
-    out.flush()?;
-    if let Some(mut file) = json {
-        file.write(&format!("{:#}\n", document(&lab, &rows)))?;
-    }
+    let json = json
+        .iter_mut()
+        .map(|file| (file, format!("{:#}\n", document(&lab, &rows))));
+    write_around(json, || match unread {
+        Some(error) => Err(error.into()),
+        None => Ok(write!(out, "{}", Overview(&rows)).and_then(|()| out.flush())?),
+    })?;
     if args.check { check(&rows, out) } else { Ok(()) }
 }
 
@@ -152,7 +162,13 @@ fn curve_value(curve: &Curve) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use clap::Parser as _;
+
     use super::*;
+    use crate::cli::{Cli, Command, SimCommand};
+    use crate::commands::unread::FirstLine;
 
     #[test]
     fn the_document_has_curves_and_verdicts() {
@@ -199,6 +215,35 @@ mod tests {
     }
 
     /// Row J is met in the report.
+    #[test]
+    fn the_document_is_written_although_nobody_reads_what_is_printed() {
+        let file = std::env::temp_dir().join(format!("quadrille-unread-report-{}.json", std::process::id()));
+        let args = [
+            "quadrille",
+            "sim",
+            "report",
+            "A",
+            "--quick",
+            "--json",
+            file.to_str().unwrap(),
+        ];
+        let Command::Sim(sim) = Cli::try_parse_from(args).unwrap().command else {
+            panic!("{args:?}");
+        };
+        let Some(SimCommand::Report(args)) = sim.command else {
+            panic!("{args:?}");
+        };
+        let printed = run(&args, &mut FirstLine(b"costs\n".to_vec()));
+        let written = fs::read_to_string(&file).unwrap();
+        fs::remove_file(file).unwrap();
+        assert!(
+            matches!(&printed, Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe),
+            "{printed:?}"
+        );
+        let document: Value = serde_json::from_str(&written).unwrap();
+        assert_eq!(document["rows"].as_array().map(Vec::len), Some(1), "{document}");
+    }
+
     #[test]
     fn a_row_that_was_met_and_is_missed_or_has_other_values_fails_the_check() {
         let (passes, said) = checked([1.0, 0.78, 0.85]);

@@ -1,11 +1,11 @@
 //! `quadrille topology`: the machine as the scheduler sees it, as text and, if asked for, as a picture.
 
-use std::fs;
 use std::io::{self, Write};
 
 use quadrille_topology::{DiscoverOptions, Discovery, Grouping, Roots, Topology, discover_with, render};
 
 use super::Error;
+use super::out_file::{OutFile, write_around};
 use crate::cli::TopologyArgs;
 
 /// Prints the machine, how it was found and what was odd about that; writes the picture.
@@ -13,20 +13,21 @@ use crate::cli::TopologyArgs;
 /// # Errors
 /// [`Error::Usage`] if the root directory is none, or the picture cannot be written.
 pub fn run(args: &TopologyArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let mut description = Vec::new();
     let machine = match &args.synthetic {
         Some(machine) => machine.clone(),
-        None => discovered(args, out)?,
+        None => discovered(args, &mut description)?,
     };
+    let mut svg = args.svg.as_deref().map(OutFile::open).transpose()?;
     let groups = machine.groups(Grouping {
         size: args.group_size,
         merge_small_l2: args.merge_small_l2,
     });
-    write!(out, "{}", render::text(&machine, &groups))?;
-    if let Some(path) = &args.svg {
-        let picture = render::svg(&machine, &groups, &machine.to_string());
-        fs::write(path, picture).map_err(|error| Error::Usage(format!("cannot write {}: {error}", path.display())))?;
-    }
-    Ok(())
+    let picture = |file| (file, render::svg(&machine, &groups, &machine.to_string()));
+    write_around(svg.iter_mut().map(picture), || {
+        out.write_all(&description)?;
+        Ok(write!(out, "{}", render::text(&machine, &groups))?)
+    })
 }
 
 fn discovered(args: &TopologyArgs, out: &mut dyn Write) -> Result<Topology, Error> {
@@ -60,4 +61,37 @@ fn describe(found: &Discovery, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "warning: {warning}")?;
     }
     writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::commands::unread::FirstLine;
+
+    #[test]
+    fn the_picture_is_written_although_nobody_reads_what_is_printed() {
+        let file = std::env::temp_dir().join(format!("quadrille-unread-{}.svg", std::process::id()));
+        let args = [
+            "quadrille",
+            "topology",
+            "--synthetic",
+            "core:2",
+            "--svg",
+            file.to_str().unwrap(),
+        ];
+        let Command::Topology(args) = Cli::try_parse_from(args).unwrap().command else {
+            panic!("{args:?}");
+        };
+        let printed = run(&args, &mut FirstLine(b"machine\n".to_vec()));
+        let written = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(file).unwrap();
+        assert!(
+            matches!(&printed, Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe),
+            "{printed:?}"
+        );
+        assert!(written.trim_end().ends_with("</svg>"), "{written}");
+    }
 }

@@ -156,10 +156,13 @@ impl Generator {
         while phase.in_flight > 0 || phase.next_due.is_some() || !phase.waiting.is_empty() {
             self.send_what_is_due(phase)?;
             self.wait(phase)?;
-            for event in std::mem::take(&mut self.events) {
+            let mut events = std::mem::take(&mut self.events);
+            for event in events.drain(..) {
                 let index = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);
                 self.receive(index, phase)?;
             }
+            // Its memory is used again.
+            self.events = events;
         }
         Ok(())
     }

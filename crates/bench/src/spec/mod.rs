@@ -96,6 +96,7 @@ impl ChannelKind {
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Spec {
     /// What is done.
     pub workload: Workload,

@@ -8,6 +8,7 @@ use super::Body;
 
 /// Messengers that wake workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Schbench {
     /// Messengers.
     pub messengers: usize,
@@ -49,6 +50,7 @@ impl Schbench {
 
 /// Workers, as many as the runtime has, that ask the one messenger and then serve a request of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SchbenchRequests {
     /// How long each sleeps at the beginning of a request, in microseconds.
     pub sleep_us: u64,

@@ -20,6 +20,7 @@ pub enum Service {
 
 /// The parameters of a server and its load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Serve {
     /// What the server does.
     pub service: Service,

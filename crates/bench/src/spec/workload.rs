@@ -18,6 +18,7 @@ pub enum Transport {
 
 /// The parameters of hackbench; names and meaning follow the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hackbench {
     /// Groups; they do not talk to each other.
     pub groups: usize,
@@ -49,7 +50,7 @@ impl Hackbench {
 
 /// A workload and its parameters. Where it says tasks, its body says whether they are tasks or threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case")]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Workload {
     /// Groups of senders and receivers, everybody to everybody; an operation is a message.
     Hackbench(Hackbench),

@@ -47,6 +47,17 @@ fn check_usage_error(args: &[&str], expected: &str) {
 }
 
 #[test]
+fn a_bad_description_of_a_run_is_wrong_usage() {
+    check_usage_error(&["run-one", "{}"], "bad run description");
+    let tree = r#"{"workload":{"name":"skynet","leaves":5},"runtime":"tokio","channel":"none","workers":1}"#;
+    check_usage_error(&["run-one", tree], "leaves is 5, expected a power of ten");
+    let misspelt = tree.replace("channel", "chanel");
+    check_usage_error(&["run-one", &misspelt], "unknown field `chanel`");
+    let odd = tree.replace("\"leaves\":5", "\"leaves\":10,\"odd\":1");
+    check_usage_error(&["run-one", &odd], "unknown field `odd`");
+}
+
+#[test]
 fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["compare", "hackbanch"], "hackbanch");
     check_usage_error(
@@ -71,6 +82,15 @@ fn wrong_usage_ends_with_status_2() {
     check_usage_error(&["hackbench", "--capacity", "1000000000"], "8 GiB");
     check_usage_error(&["topology", "--synthetic", "node:2 cache:4"], "cache");
     check_usage_error(&["topology", "--root", "/nonexistent"], "not a directory");
+    check_usage_error(
+        &["topology", "--group-size", "65"],
+        "65 hardware threads, expected 1 to 64",
+    );
+    check_usage_error(
+        &["topology", "--svg", "/nonexistent/machine.svg"],
+        "/nonexistent/machine.svg",
+    );
+    check_usage_error(&["calibrate", "--out", "/nonexistent/costs"], "/nonexistent/costs");
     check_usage_error(&["sim", "--machine", "epyk"], "epyc-9654-2s");
     check_usage_error(&["sim", "--workload", "hackbunch"], "expected hackbench");
     check_usage_error(&["sim", "--workload", "hackbench:g=0"], "from 1 on");
@@ -81,9 +101,6 @@ fn wrong_usage_ends_with_status_2() {
     );
     check_usage_error(&["sim", "--for", "0s"], "--for");
     check_usage_error(&["sim", "--json", "/nonexistent/sim.json"], "/nonexistent/sim.json");
-    check_usage_error(&["run-one", "{}"], "bad run description");
-    let tree = r#"{"workload":{"name":"skynet","leaves":5},"runtime":"tokio","channel":"none","workers":1}"#;
-    check_usage_error(&["run-one", tree], "leaves is 5, expected a power of ten");
     check_usage_error(
         &["compare", "load", "--runtimes", "threads", "--workers", "300000"],
         "load: 10 % of what 300000 workers can do",

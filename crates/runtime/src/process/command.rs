@@ -8,15 +8,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{self, ExitStatus, Output, Stdio};
 
-use quadrille_topology::{PuSet, current_affinity, set_current_affinity};
-
 use super::child::Child;
 use super::orphan;
 use crate::coop;
 use crate::io::hide_error_if_doomed;
 use crate::runtime::Handle;
-use crate::sched::context::{Context, is_away};
-use crate::sys::thread::{Spawner, TimerSlack};
+use crate::sys::thread::TimerSlack;
+use crate::unpinned::Unpinned;
 
 /// A process to be started, as `std::process::Command`; it can be started any number of times.
 ///
@@ -216,7 +214,7 @@ impl Command {
     fn start(&mut self, runtime: &Handle) -> io::Result<Child> {
         orphan::reap();
         let child = {
-            let (_unpinned, _slack) = (Unpinned::new(runtime), TimerSlack::lend());
+            let (_unpinned, _slack) = (Unpinned::new(Some(runtime)), TimerSlack::lend());
             self.std.spawn()?
         };
         Child::new(child, runtime, self.kill_on_drop)
@@ -329,35 +327,5 @@ impl fmt::Debug for Command {
             .field("std", &self.std)
             .field("kill_on_drop", &self.kill_on_drop)
             .finish_non_exhaustive()
-    }
-}
-
-/// While it lives, the calling thread may run wherever its runtime may, so that a process which it starts may, too. A
-/// worker that is pinned is pinned again after that; other threads are left as they are.
-struct Unpinned(Option<PuSet>);
-
-impl Unpinned {
-    fn new(runtime: &Handle) -> Self {
-        let unpin = |spawner: &Spawner| {
-            let before = spawner.has_mask().then(current_affinity)?.ok()?;
-            spawner.prepare();
-            Some(before)
-        };
-        let before = Context::with(|context| match context {
-            Some(context) => unpin(context.shared.pool.spawner()),
-            // Its worker's context has been put aside, or is gone; the thread is the same.
-            None if is_away() => unpin(runtime.shared.pool.spawner()),
-            None => None,
-        });
-        Unpinned(before)
-    }
-}
-
-impl Drop for Unpinned {
-    fn drop(&mut self) {
-        if let Some(mask) = &self.0 {
-            // A mask that has become invalid since leaves the worker unpinned: slower, not wrong.
-            let _ = set_current_affinity(mask);
-        }
     }
 }

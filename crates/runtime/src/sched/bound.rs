@@ -13,6 +13,7 @@ use super::context::Context;
 use super::publish;
 use super::schedule::count;
 use super::search::Scope;
+use super::timers::Batch;
 use super::worker::Worker;
 use crate::coop;
 use crate::primitives::{AtomicU32, Ordering, relax};
@@ -83,7 +84,8 @@ impl Living {
     /// Wakes everything that is not ready or running.
     fn wake_all(&self) {
         let count = self.entries.borrow().len();
-        for key in 0..count {
+        // The youngest first: a scope waits for those that it has spawned, which would else end a round later each.
+        for key in (0..count).rev() {
             // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
             match &self.entries.borrow()[key] {
                 // SAFETY: `insert`'s contract: the waker is there until `remove`, which nobody calls meanwhile.
@@ -270,7 +272,10 @@ impl Worker {
         let (mut tasks_woken, mut step) = (false, 0_u32);
         loop {
             let before = self.context.living.len.get();
+            // They run in the order in which they are woken.
+            let batch = Batch::begin(&self.context);
             self.context.living.wake_all();
+            drop(batch);
             if before > 0 && !mem::replace(&mut tasks_woken, true) {
                 // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No
                 // task enters the registry any more.

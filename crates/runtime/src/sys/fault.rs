@@ -86,6 +86,9 @@ fn pass_on(
     is_fault: bool,
 ) {
     let handler = previous.sa_sigaction;
+    if handler == libc::SIG_IGN && !is_fault {
+        return;
+    }
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
         // A fault that is ignored kills all the same. On return the instruction faults again, or the signal that was
         // only sent comes again, and the process dies as if we had never been here.

@@ -39,7 +39,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 /// - If a task of the scope has panicked and was not joined, once all have ended.
-/// - On an ordinary thread, if one was ended by the shutdown of its runtime and was not joined.
+/// - If one was ended by the shutdown of its runtime and was not joined, on an ordinary thread, or on a user-level
+///   thread of another runtime.
 /// - In a task: it could not wait.
 /// - On a user-level thread that panics or is unwound, if not all have ended within about a second, for which it blocks
 ///   the worker, as [`Wait::wait`](crate::Wait::wait) does. The process then aborts. What needs this worker does not

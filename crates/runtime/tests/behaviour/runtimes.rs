@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::sync::mpsc;
 
 use quadrille::sync::{mpmc, oneshot};
-use quadrille::{Handle, Runtime, spawn};
+use quadrille::task::block_in_place;
+use quadrille::{Handle, Pinning, Runtime, spawn};
 
 use crate::child::{assert_passed, is_child, run_child};
 use crate::count::Count;
@@ -186,4 +187,22 @@ fn a_runtime_is_entered_while_a_thread_ends() {
     thread.join().unwrap();
     said.recv().unwrap();
     drop(runtime);
+}
+
+/// Not those of the worker that builds it, which may be one.
+#[test]
+fn a_runtime_that_is_built_on_a_pinned_worker_has_all_cpus() {
+    let workers = |runtime: Runtime| runtime.handle().worker_count();
+    let outside = workers(Runtime::new().unwrap());
+    let pinned = Runtime::builder().pinning(Pinning::Strict).build().unwrap();
+    let inside = pinned.spawn_thread(move || {
+        let here = quadrille::topology::current_affinity().unwrap();
+        let built = [
+            workers(Runtime::new().unwrap()),
+            block_in_place(|| workers(Runtime::new().unwrap())),
+        ];
+        assert_eq!(quadrille::topology::current_affinity().unwrap(), here, "pinned again");
+        built
+    });
+    assert_eq!(inside.join().unwrap(), [outside; 2]);
 }

@@ -466,3 +466,19 @@ fn closures_of_every_alignment_run() {
     check::<Large>(&runtime);
     check::<Page>(&runtime);
 }
+
+/// A signal that the program ignores, and that somebody has sent, is ignored as if threads had never run.
+#[test]
+fn a_sent_signal_that_is_ignored_stays_so() {
+    if is_child() {
+        // SAFETY: nobody else has this process.
+        unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        runtime.spawn_thread(|| ()).join().unwrap();
+        // SAFETY: it has no memory to keep valid.
+        assert_eq!(unsafe { libc::raise(libc::SIGBUS) }, 0);
+        return;
+    }
+    let output = run_child(module_path!(), "a_sent_signal_that_is_ignored_stays_so");
+    assert_passed(&output);
+}

@@ -268,3 +268,33 @@ fn from_inside() {
         assert_eq!(dropped.get(), 1);
     }
 }
+
+/// Each waits for the one inside: it does not take a round of wake-ups for all that are left to end one.
+#[test]
+fn of_scopes_in_scopes() {
+    const DEPTH: u32 = 500;
+    fn nest(depth: u32, waits: &Gate, count: &Count) {
+        if depth == 0 {
+            count.add();
+            return waits.pass().wait();
+        }
+        thread::scope(|scope| {
+            scope.spawn(move || nest(depth - 1, waits, count));
+        });
+    }
+    for_each_shape_if(
+        |shape| shape.workers == 1,
+        |shape| {
+            let runtime = shape.runtime();
+            let (gate, count) = (Gate::default(), Count::default());
+            let inside = count.clone();
+            drop(runtime.spawn_thread(move || nest(DEPTH, &gate, &inside)));
+            eventually("the innermost waits", || count.get() == 1);
+            let handle = runtime.handle().clone();
+            let before = handle.metrics().total().polls;
+            drop(runtime);
+            let polls = handle.metrics().total().polls - before;
+            assert!(polls < 20 * u64::from(DEPTH), "{polls} polls to end {DEPTH} threads");
+        },
+    );
+}

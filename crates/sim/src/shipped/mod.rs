@@ -12,7 +12,8 @@
 //! - What is read before the policy is asked where a task goes costs nothing: the idle word of the task's group, the
 //!   summary of its cache, how long the queue is. To claim by the same words, and to announce what was queued, does.
 //! - To tell of busy time costs nothing; and a worker does not linger before it announces itself idle.
-//! - Nobody expects a burst of new tasks to come again (`wake-cost-burst`).
+//! - Nobody expects a burst of new tasks to come again (`wake-cost-burst`), overtakes a long task (`overtake` and what
+//!   begins so), or goes on alone (`solo` likewise): those settings change nothing here.
 //! - The sentinel looks once in its interval, as the runtime's does where nothing is ever overdue in a group's queue;
 //!   what is, waits for one interval or two here, and there for at most 700 us.
 //! - Sets have dense numbers and a place each, where the runtime remembers 256 and takes two of one number for one;

@@ -20,8 +20,9 @@ pub(super) enum Look {
 /// What an observer remembers from one look to the next.
 #[derive(Debug)]
 pub(super) struct Rounds {
-    /// Polls of each worker at the last look; empty until the first one.
+    /// Polls of each worker at the last look; empty until the first one, as most never look.
     polls: Vec<u64>,
+    /// Empty until the first look, too.
     stuck: Vec<bool>,
     waiting: Vec<bool>,
     cursor: usize,
@@ -32,8 +33,8 @@ pub(super) struct Rounds {
 impl Rounds {
     pub(super) fn new(worker: usize, plan: &Plan) -> Self {
         Self {
-            polls: vec![0; plan.workers.len()],
-            stuck: vec![false; plan.workers.len()],
+            polls: Vec::new(),
+            stuck: Vec::new(),
             waiting: vec![false; plan.groups.len()],
             cursor: worker + 1,
             llc: 0,
@@ -52,7 +53,10 @@ impl Shipped {
     fn look_at(&mut self, world: &mut World, observer: WorkerId, other: usize) -> (u64, bool) {
         let polls = world.counters(WorkerId(u16::try_from(other).unwrap_or(0))).polls;
         let has_work = !self.workers[other].deque.is_empty() || self.workers[other].slot.is_some();
+        let count = self.workers.len();
         let rounds = &mut self.workers[observer.index()].rounds;
+        rounds.polls.resize(count, 0);
+        rounds.stuck.resize(count, false);
         let advanced = polls - std::mem::replace(&mut rounds.polls[other], polls);
         let stuck = advanced == 0 && has_work;
         rounds.stuck[other] = stuck;
@@ -175,7 +179,7 @@ impl Shipped {
 
     /// A task in the slot of a worker that was stuck at the last look.
     pub(super) fn take_stuck_slot(&mut self, worker: WorkerId) -> Option<TaskId> {
-        let stuck = |other: &usize| self.workers[worker.index()].rounds.stuck[*other];
+        let stuck = |other: &usize| self.workers[worker.index()].rounds.stuck.get(*other) == Some(&true);
         let other = (0..self.workers.len())
             .filter(stuck)
             .find(|other| self.workers[*other].slot.is_some())?;
