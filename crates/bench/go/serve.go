@@ -59,6 +59,9 @@ func idle(p params) (measured, error) {
 	// A thread that blocks in the kernel itself, so that what Go needs for its own timers is not counted.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if err := waitForRest(10 * time.Second); err != nil {
+		return measured{}, err
+	}
 	before, err := residentBytes()
 	if err != nil {
 		return measured{}, err

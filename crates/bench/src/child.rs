@@ -88,7 +88,7 @@ impl Launcher {
                 self.executable.unchanged()?
             });
             // The load generator is this program for every server, whatever its allocator.
-            command.arg("run-one").env(GENERATOR, self.executable.path());
+            command.arg("run-one").env(GENERATOR, self.executable.unchanged()?);
             command
         };
         let json =

@@ -214,7 +214,6 @@ mod tests {
         (result.is_ok(), String::from_utf8(out).expect("text"))
     }
 
-    /// Row J is met in the report.
     #[test]
     fn the_document_is_written_although_nobody_reads_what_is_printed() {
         let file = std::env::temp_dir().join(format!("quadrille-unread-report-{}.json", std::process::id()));
@@ -244,6 +243,7 @@ mod tests {
         assert_eq!(document["rows"].as_array().map(Vec::len), Some(1), "{document}");
     }
 
+    /// Row J is met in the report.
     #[test]
     fn a_row_that_was_met_and_is_missed_or_has_other_values_fails_the_check() {
         let (passes, said) = checked([1.0, 0.78, 0.85]);

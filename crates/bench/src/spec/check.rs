@@ -20,6 +20,9 @@ pub(crate) const CONNECTIONS_MAX: usize = 1 << 20;
 /// The most memory that the channels of hackbench may need, in bytes.
 const CHANNEL_BYTES_MAX: usize = 8 << 30;
 
+/// The most elements of an array of `stream`: its three take 24 GiB then.
+const ELEMENTS_MAX: usize = 1 << 30;
+
 /// Operations are counted in floating-point numbers, too, which have 53 bits for it.
 const OPERATIONS_MAX: usize = 1 << 53;
 
@@ -71,7 +74,10 @@ impl Workload {
                 within("batch", batch, TASKS_MAX)
             }
             Self::BlockOn { tasks } => within("tasks", tasks, RESULTS_MAX),
-            Self::Blocking { tasks, jobs } => product(&[("tasks", tasks), ("jobs", jobs)]),
+            Self::Blocking { tasks, jobs } => {
+                within("tasks", tasks, TASKS_MAX)?;
+                product(&[("tasks", tasks), ("jobs", jobs)])
+            }
             Self::Broadcast {
                 receivers,
                 messages,
@@ -79,9 +85,11 @@ impl Workload {
             } => {
                 let expected = format!("1 to {BATCH_MAX}");
                 expect((1..=BATCH_MAX).contains(&batch), "batch", batch, &expected)?;
+                within("receivers", receivers, TASKS_MAX)?;
                 product(&[("receivers", receivers), ("messages", messages)])
             }
             Self::Yield { tasks, yields, rounds } => {
+                within("tasks", tasks, TASKS_MAX)?;
                 product(&[("tasks", tasks), ("yields", yields), ("rounds", rounds)])
             }
             Self::PingPong { pairs, round_trips } => {
@@ -92,7 +100,7 @@ impl Workload {
                 let is_tree = (0..=9).any(|power| leaves == 10_usize.pow(power));
                 expect(is_tree, "leaves", leaves, "a power of ten up to 1000000000")
             }
-            Self::Sleepers { threads } => counts(&[("threads", threads)]),
+            Self::Sleepers { threads } => within("threads", threads, TASKS_MAX),
             Self::Chain { depth, rounds } => product(&[("depth", depth), ("rounds", rounds)]),
             Self::Fib { number, rounds } => {
                 let expected = format!("1 to {FIBONACCI_MAX}");
@@ -101,7 +109,10 @@ impl Workload {
             }
             Self::Pipe { round_trips } => product(&[("round_trips", round_trips)]),
             Self::Numa { turns } => product(&[("turns", turns)]),
-            Self::Stream { elements, passes } => product(&[("elements", elements), ("passes", passes)]),
+            Self::Stream { elements, passes } => {
+                within("elements", elements, ELEMENTS_MAX)?;
+                product(&[("elements", elements), ("passes", passes)])
+            }
             other => other.check_waits(),
         }
     }
@@ -114,13 +125,14 @@ impl Workload {
                 woken,
                 yielders,
             } => {
-                counts(&[("woken and yielders together", woken.saturating_add(yielders))])?;
+                within("woken and yielders together", woken.saturating_add(yielders), TASKS_MAX)?;
                 micros(&[("spin_us", spin_us)])
             }
             Self::Closed {
                 tasks, work_us, turns, ..
             } => {
                 micros(&[("work_us", work_us)])?;
+                within("tasks", tasks, TASKS_MAX)?;
                 product(&[("tasks", tasks), ("turns", turns)])
             }
             Self::Timers {
@@ -132,6 +144,7 @@ impl Workload {
                 micros(&[("to_us", to_us)])?;
                 let expected = format!("at most to_us, which is {to_us}");
                 expect(from_us <= to_us, "from_us", from_us, &expected)?;
+                within("tasks", tasks, TASKS_MAX)?;
                 product(&[("tasks", tasks), ("sleeps", sleeps)])
             }
             Self::TimeoutDrop { timers } => product(&[("timers", timers)]),
@@ -416,6 +429,18 @@ mod tests {
     #[test]
     fn what_would_wrap_or_cannot_be_held_is_refused() {
         for (workload, expected) in [
+            (
+                r#"{"name":"sleepers","threads":1000000000000}"#,
+                "threads is 1000000000000, expected at most 1048576",
+            ),
+            (
+                r#"{"name":"yield","tasks":1000000000000,"yields":1,"rounds":1}"#,
+                "tasks is 1000000000000, expected at most 1048576",
+            ),
+            (
+                r#"{"name":"stream","elements":1000000000000,"passes":1}"#,
+                "elements is 1000000000000, expected at most 1073741824",
+            ),
             (
                 r#"{"name":"spawn_join","tasks":1,"batch":18446744073709551615}"#,
                 "batch is 18446744073709551615, expected at most 1048576",

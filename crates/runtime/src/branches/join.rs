@@ -71,8 +71,14 @@ macro_rules! __join {
     }};
     (@all $next:tt $($future:expr,)+) => {
         $crate::__join!(@name $next [$($future,)+] []
-            _0 _1 _2 _3 _4 _5 _6 _7 _8 _9 _10 _11 _12 _13 _14 _15 _16 _17 _18 _19 _20 _21 _22 _23 _24 _25 _26 _27 _28 _29 _30 _31
-            _32 _33 _34 _35 _36 _37 _38 _39 _40 _41 _42 _43 _44 _45 _46 _47 _48 _49 _50 _51 _52 _53 _54 _55 _56 _57 _58 _59 _60 _61 _62 _63)
+            __branch_0 __branch_1 __branch_2 __branch_3 __branch_4 __branch_5 __branch_6 __branch_7 __branch_8
+            __branch_9 __branch_10 __branch_11 __branch_12 __branch_13 __branch_14 __branch_15 __branch_16
+            __branch_17 __branch_18 __branch_19 __branch_20 __branch_21 __branch_22 __branch_23 __branch_24
+            __branch_25 __branch_26 __branch_27 __branch_28 __branch_29 __branch_30 __branch_31 __branch_32
+            __branch_33 __branch_34 __branch_35 __branch_36 __branch_37 __branch_38 __branch_39 __branch_40
+            __branch_41 __branch_42 __branch_43 __branch_44 __branch_45 __branch_46 __branch_47 __branch_48
+            __branch_49 __branch_50 __branch_51 __branch_52 __branch_53 __branch_54 __branch_55 __branch_56
+            __branch_57 __branch_58 __branch_59 __branch_60 __branch_61 __branch_62 __branch_63)
     };
     (@name $next:tt [$future:expr, $($futures:expr,)*] $named:tt) => {
         ::core::compile_error!("a `join!` or `try_join!` has at most 64 futures")

@@ -1,6 +1,7 @@
 //! A set of tasks whose results come in the order in which they finish.
 
 mod map;
+mod member;
 mod members;
 
 use std::fmt;
@@ -8,13 +9,16 @@ use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};
 
 pub use self::map::JoinMap;
+use self::member::Member;
 use self::members::Members;
 use crate::coop;
 use crate::runtime::{self, Handle};
 use crate::sched::waits_for_a_task;
 use crate::task::{self, AbortHandle, Id, JoinError, JoinHandle};
+use crate::thread;
 
-/// Tasks that belong together: awaited in the order in which they finish, aborted when the set is dropped.
+/// Tasks, and user-level threads, that belong together: awaited in the order in which they finish, aborted when the set
+/// is dropped.
 ///
 /// Waiting costs what the tasks that have finished cost, however many there are in the set.
 ///
@@ -39,14 +43,14 @@ use crate::task::{self, AbortHandle, Id, JoinError, JoinHandle};
 /// ```
 #[must_use = "dropping the set aborts its tasks"]
 pub struct JoinSet<T> {
-    members: Members<JoinHandle<T>>,
+    members: Members<Member<T>>,
 }
 
 impl<T> JoinSet<T> {
     /// An empty set.
     pub fn new() -> Self {
         JoinSet {
-            members: Members::new(|task, waker| !task.is_done_or_tells(waker)),
+            members: Members::new(Member::takes),
         }
     }
 
@@ -67,10 +71,10 @@ impl<T> JoinSet<T> {
         self.len() == 0
     }
 
-    /// Asks all tasks to stop at their next suspension point. They stay in the set until their results are taken:
-    /// cancelled, unless they finished first.
+    /// Asks all tasks to stop at their next suspension point, and threads to unwind from it. They stay in the set until
+    /// their results are taken: cancelled, unless they finished first.
     pub fn abort_all(&mut self) {
-        self.members.iter().for_each(JoinHandle::abort);
+        self.members.iter().for_each(Member::abort);
     }
 
     /// Removes all tasks from the set and lets them run on.
@@ -97,7 +101,7 @@ impl<T: 'static> JoinSet<T> {
     /// Adds a task that was spawned before.
     pub(crate) fn insert(&mut self, task: JoinHandle<T>) -> AbortHandle {
         let abort = task.abort_handle();
-        self.members.insert(task);
+        self.members.insert(Member::Task(task));
         abort
     }
 }
@@ -146,6 +150,56 @@ impl<T: Send + 'static> JoinSet<T> {
         F: FnOnce() -> T + Send + 'static,
     {
         self.insert(handle.spawn_blocking(f))
+    }
+
+    /// Spawns a user-level thread on the current runtime, and adds it to the set. Where the set aborts it, it unwinds:
+    /// see [`thread::JoinHandle::abort`].
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime (reported at the caller); if there is no memory for its stack.
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::{JoinSet, thread};
+    ///
+    /// let mut set = JoinSet::new();
+    /// set.spawn_thread(|| {
+    ///     thread::sleep(std::time::Duration::from_millis(1));
+    ///     "a thread"
+    /// });
+    /// set.spawn(async { "a task" });
+    /// let mut results = set.join_all().await;
+    /// results.sort();
+    /// assert_eq!(results, ["a task", "a thread"]);
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn spawn_thread<F>(&mut self, f: F) -> thread::AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.insert_thread(thread::spawn(f))
+    }
+
+    /// Spawns a user-level thread on the runtime of `handle`, and adds it to the set; see
+    /// [`spawn_thread`](Self::spawn_thread).
+    ///
+    /// # Panics
+    ///
+    /// If there is no memory for its stack.
+    #[track_caller]
+    pub fn spawn_thread_on<F>(&mut self, f: F, handle: &Handle) -> thread::AbortHandle
+    where
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.insert_thread(handle.spawn_thread(f))
+    }
+
+    fn insert_thread(&mut self, thread: thread::JoinHandle<T>) -> thread::AbortHandle {
+        let abort = thread.abort_handle();
+        self.members.insert(Member::Thread(thread));
+        abort
     }
 }
 
@@ -250,7 +304,7 @@ impl<T> JoinSet<T> {
 }
 
 /// A task that is no longer in the set, and what it gave.
-type Finished<T> = (JoinHandle<T>, Result<T, JoinError>);
+type Finished<T> = (Member<T>, Result<T, JoinError>);
 
 fn with_id<T>((task, result): Finished<T>) -> Result<(Id, T), JoinError> {
     result.map(|value| (task.id(), value))

@@ -216,3 +216,47 @@ fn each_result_comes_with_the_id_of_its_task() {
         assert!(set.join_next_with_id().await.is_none());
     });
 }
+
+#[test]
+fn threads_are_members_as_tasks_are() {
+    run(async {
+        let mut set = JoinSet::new();
+        let parked = set.spawn_thread(|| {
+            thread::park();
+            1
+        });
+        set.spawn(async { 2 });
+        assert_eq!(set.join_next().await.unwrap().unwrap(), 2);
+        assert!(poll_once(set.join_next()).await.is_none());
+        parked.thread().unpark();
+        let (id, number) = set.join_next_with_id().await.unwrap().unwrap();
+        assert_eq!(number, 1);
+        set.spawn_thread_on(|| panic!("on purpose"), &Handle::current());
+        let error = set.join_next().await.unwrap().unwrap_err();
+        assert!(error.is_panic() && error.id() != id);
+        let aborted = set.spawn_thread(|| {
+            thread::park();
+            3
+        });
+        aborted.abort();
+        assert!(set.join_next().await.unwrap().unwrap_err().is_cancelled());
+    });
+}
+
+/// Also those that have not begun.
+#[test]
+fn threads_end_with_their_set() {
+    run(async {
+        let alive = Arc::new(());
+        let mut set = JoinSet::new();
+        for _ in 0..10 {
+            let alive = alive.clone();
+            set.spawn_thread(move || {
+                thread::park();
+                drop(alive);
+            });
+        }
+        set.shutdown().await;
+        assert_eq!((set.len(), Arc::strong_count(&alive)), (0, 1));
+    });
+}

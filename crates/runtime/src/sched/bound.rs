@@ -82,10 +82,10 @@ impl Living {
     }
 
     /// Wakes everything that is not ready or running.
-    fn wake_all(&self) {
+    fn wake_all(&self, backwards: bool) {
         let count = self.entries.borrow().len();
-        // The youngest first: a scope waits for those that it has spawned, which would else end a round later each.
-        for key in (0..count).rev() {
+        for index in 0..count {
+            let key = if backwards { count - 1 - index } else { index };
             // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
             match &self.entries.borrow()[key] {
                 // SAFETY: `insert`'s contract: the waker is there until `remove`, which nobody calls meanwhile.
@@ -224,6 +224,7 @@ impl Worker {
         Some(runnable)
     }
 
+    /// By one who searches this wakes nobody, since he counts as a witness: what he owes when he goes to work does.
     #[cold]
     fn watch_timers(&self) {
         self.context.sets_timers.set(false);
@@ -269,12 +270,15 @@ impl Worker {
         self.context.unwinding.set(true);
         drop(looping);
         self.context.shared.looping.wait();
-        let (mut tasks_woken, mut step) = (false, 0_u32);
+        let (mut tasks_woken, mut step, mut backwards) = (false, 0_u32, false);
         loop {
             let before = self.context.living.len.get();
-            // They run in the order in which they are woken.
+            // They run in the order in which they are woken. A scope waits for those that it has spawned, and ends in
+            // the same round if they run before it: they are younger, and so behind it, or, where their entries were
+            // others' before, before it.
+            backwards = !backwards;
             let batch = Batch::begin(&self.context);
-            self.context.living.wake_all();
+            self.context.living.wake_all(backwards);
             drop(batch);
             if before > 0 && !mem::replace(&mut tasks_woken, true) {
                 // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No
@@ -525,6 +529,6 @@ pub(super) mod tests {
         living.remove(b);
         living.remove(a);
         assert_eq!((insert(), living.len.get()), (a, 1));
-        living.wake_all();
+        living.wake_all(false);
     }
 }

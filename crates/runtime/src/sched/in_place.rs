@@ -42,6 +42,8 @@ struct State {
     /// Threads, and tasks that their first run binds, that relievers came to: only a worker can start one. Empty unless
     /// all workers block.
     aside: Vec<Runnable>,
+    /// How often a reliever has looked for a task: whoever comes next goes on with the next queue.
+    turn: u32,
 }
 
 impl Relief {
@@ -253,16 +255,14 @@ impl Reliever {
         let _relieving = Relieving::begin();
         let serving = Serving::begin(&shared);
         let mut catch = Catch::new();
-        let mut tasks = 0_u32;
-        while self.goes_on(&shared).is_some() {
-            tasks = tasks.wrapping_add(1);
-            if tasks.is_multiple_of(shared.policy.config.global_interval) {
+        while let Some(turn) = self.next_turn(&shared) {
+            if turn.is_multiple_of(shared.policy.config.global_interval) {
                 shared.poll_all(&mut catch);
             }
             shared.fire_of_all();
             // At work before it has a task, which nobody else knows of then.
             let stay = Stay::at_work(&shared);
-            let task = shared.take_any(tasks);
+            let task = shared.take_any(turn);
             let is_dry = task.is_none();
             match task {
                 Some(thread) if thread.meta().has(BINDS) => shared.set_aside(thread),
@@ -281,6 +281,13 @@ impl Reliever {
         }
         drop(serving);
         drop(self);
+    }
+
+    /// Unless it leaves: which turn this is.
+    fn next_turn(&mut self, shared: &Shared) -> Option<u32> {
+        let mut state = self.goes_on(shared)?;
+        state.turn = state.turn.wrapping_add(1);
+        Some(state.turn)
     }
 
     /// Counts as a worker from now on, if it is still wanted. Then all workers block: none has left.

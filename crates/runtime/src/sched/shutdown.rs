@@ -153,6 +153,7 @@ impl Shared {
             self.drop_queued();
         });
         self.drain_rings();
+        self.stacks.release_idle();
     }
 
     /// After a push by a foreign thread: step 5's other half.

@@ -49,7 +49,7 @@ fn hold_up_worker<F: Future>(future: F) -> F::Output {
     let mut cx = Context::from_waker(&waker);
     // Not the value of the block: that would be leaked if the future's destructor panicked (rust-lang/rust#47949).
     let output;
-    let mut has_parked = false;
+    let mut unparks = UnparksSelf(false);
     {
         let mut future = pin!(future);
         loop {
@@ -58,13 +58,22 @@ fn hold_up_worker<F: Future>(future: F) -> F::Output {
                 break;
             }
             park();
-            has_parked = true;
+            unparks.0 = true;
         }
     }
-    if has_parked {
-        current().unpark();
-    }
+    drop(unparks);
     output
+}
+
+/// Leaves an `unpark` behind if it is true, also where the future panics.
+struct UnparksSelf(bool);
+
+impl Drop for UnparksSelf {
+    fn drop(&mut self) {
+        if self.0 {
+            current().unpark();
+        }
+    }
 }
 
 #[cfg(all(test, not(quadrille_loom)))]

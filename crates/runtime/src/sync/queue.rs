@@ -29,7 +29,8 @@ struct More<T> {
     /// Younger chunks, oldest first; none is empty.
     behind: VecDeque<Ring<T>>,
     /// The chunk that ran empty last, kept for the next one that is needed: while there are others, so that a burst
-    /// that was received leaves one chunk.
+    /// that was received leaves one chunk; and where chunks are of so few elements that each of a few messages would
+    /// need another.
     spare: Option<Ring<T>>,
 }
 
@@ -124,7 +125,7 @@ impl<T> Queue<T> {
         if let Some(next) = self.more.behind.pop_front() {
             self.behind_len -= next.len();
             let empty = mem::replace(&mut self.front, next);
-            self.more.spare = (self.behind_len != 0).then_some(empty);
+            self.more.spare = (self.behind_len != 0 || self.chunk_max < 4).then_some(empty);
         }
     }
 }
@@ -184,8 +185,11 @@ mod tests {
             (0..20).filter(|n| large.pop().is_some_and(|v| v[9_999] == *n)).count(),
             20
         );
-        let huge = Queue::<[u8; 1 << 17]>::with_expected(100);
-        assert_eq!(huge.chunk_max, 1, "its memory is that of one");
+        for expected in [0, 100] {
+            let mut huge = Queue::<[u8; 1 << 16]>::with_expected(expected);
+            huge.push([1; 1 << 16]);
+            assert_eq!(huge.front.places(), 1, "its memory is that of one");
+        }
         let mut empty = Queue::with_expected(usize::MAX);
         (0..5000).for_each(|_| empty.push(()));
         assert_eq!(empty.len(), 5000);

@@ -110,9 +110,21 @@ impl<T> Ring<T> {
         prefetch::line(first.wrapping_add(size_of::<T>() - 1));
     }
 
+    /// Places of the first growth: of large elements no more than are needed.
+    const FEWEST: usize = match 16 * 1024 / if size_of::<T>() == 0 { 1 } else { size_of::<T>() } {
+        0 => 1,
+        fit if fit < 4 => fit,
+        _ => 4,
+    };
+
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     #[cold]
     fn grow(&mut self) {
-        let mut larger = Self::with_capacity((2 * self.places.len()).max(4));
+        let mut larger = Self::with_capacity((2 * self.places.len()).max(Self::FEWEST));
         while let Some(value) = self.pop() {
             larger.places[larger.len].write(value);
             larger.len += 1;

@@ -262,6 +262,18 @@ impl fmt::Debug for AbortHandle {
     }
 }
 
+impl<T> JoinHandle<T> {
+    /// See [`task::JoinHandle`].
+    pub(crate) fn is_done_or_tells(&mut self, waker: &Waker) -> bool {
+        self.task.is_done_or_tells(waker)
+    }
+
+    /// The id of the task that it is.
+    pub(crate) fn task_id(&self) -> task::Id {
+        self.task.id()
+    }
+}
+
 impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 

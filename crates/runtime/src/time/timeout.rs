@@ -15,8 +15,8 @@ use crate::coop;
 
 /// Waits for `future`, but not longer than `duration`.
 ///
-/// The future is polled first, so one that is ready at once never elapses, however little is left of the task's
-/// [budget](crate::coop).
+/// The future is polled first, so one that is ready at once never elapses, unless it comes short of the task's
+/// [budget](crate::coop) twice in a row.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -79,7 +79,7 @@ pin_project! {
         #[pin]
         future: F,
         timer: TimerEntry,
-        // Whether the future has spent all that was left of the budget in the last poll.
+        // Whether the future has spent all that was left of the budget in the last poll with some.
         spends_all: bool,
     }
 }
@@ -121,7 +121,10 @@ impl<F: Future> Future for Timeout<F> {
             // once: with what was left it may only have come too short.
             this.timer.poll(cx)
         } else {
-            *this.spends_all = spends_all;
+            // A poll without budget says nothing of it.
+            if had_budget {
+                *this.spends_all = spends_all;
+            }
             coop::poll_progress(cx, |cx| this.timer.poll(cx))
         };
         elapsed.map(|()| Err(Elapsed(())))
@@ -229,6 +232,43 @@ mod tests {
             };
             coop::stop();
             assert!(outcome.is_err());
+        });
+    }
+
+    /// Beside one that spends all the budget in every other turn, before it.
+    #[test]
+    fn a_future_without_end_elapses_beside_another() {
+        with_runtime(|| {
+            let endless = || async {
+                loop {
+                    coop::consume_budget().await;
+                }
+            };
+            let limited = timeout(Duration::from_millis(1), endless());
+            let mut both = std::pin::pin!(async {
+                let over = Cell::new(false);
+                crate::join!(
+                    async {
+                        assert!(limited.await.is_err());
+                        over.set(true);
+                    },
+                    poll_fn(|cx| {
+                        let mut endless: Pin<Box<dyn Future<Output = ()>>> = Box::pin(endless());
+                        assert!(endless.as_mut().poll(cx).is_pending());
+                        if over.get() { Poll::Ready(()) } else { Poll::Pending }
+                    })
+                );
+            });
+            let mut cx = Context::from_waker(Waker::noop());
+            let start = Instant::now();
+            loop {
+                coop::start(10);
+                if both.as_mut().poll(&mut cx).is_ready() {
+                    break;
+                }
+                assert!(start.elapsed() < LONG);
+            }
+            coop::stop();
         });
     }
 

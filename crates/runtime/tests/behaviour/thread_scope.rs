@@ -270,3 +270,57 @@ fn who_is_aborted_may_tell_its_threads() {
         },
     );
 }
+
+/// One that was asked to stop is none of the scope's concern: before it begins, while it waits, and if it catches that
+/// and has a result all the same.
+#[test]
+fn threads_of_a_scope_are_aborted() {
+    on_both_kinds(|| {
+        let (gate, waits) = (Gate::default(), Count::default());
+        let result = scope(|s| {
+            let waiting = s.spawn(|| {
+                waits.add();
+                thread::park();
+            });
+            let detached = s.spawn(|| {
+                waits.add();
+                gate.pass().wait();
+            });
+            let stubborn = s.spawn(|| {
+                waits.add();
+                drop(catch_unwind(thread::park));
+                7
+            });
+            while waits.get() < 3 {
+                thread::yield_now();
+            }
+            waiting.abort();
+            detached.abort();
+            stubborn.abort();
+            drop(detached);
+            let payload = waiting.join().unwrap_err();
+            assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+            let unbegun = s.spawn(|| ());
+            unbegun.abort();
+            drop(unbegun);
+            stubborn.join().unwrap()
+        });
+        assert_eq!(result, 7);
+    });
+}
+
+#[test]
+fn a_handle_is_a_future_of_the_result() {
+    on_both_kinds(|| {
+        let number = 6;
+        let result = scope(|s| {
+            let mut handle = s.spawn(|| number + 1);
+            let result = (&mut handle).wait();
+            assert!(handle.is_finished());
+            result.unwrap()
+        });
+        assert_eq!(result, 7);
+        let error = scope(|s| s.spawn(|| panic!("on purpose")).wait().map(|()| 1));
+        assert!(error.unwrap_err().is_panic());
+    });
+}

@@ -9,6 +9,7 @@ use quadrille::sync::mpmc;
 use quadrille::task::JoinError;
 use quadrille::thread;
 
+use crate::child::{assert_passed, is_child, run_child};
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
 use crate::shape::{Shape, for_each_shape, for_each_shape_if, occupy};
@@ -282,19 +283,67 @@ fn of_scopes_in_scopes() {
             scope.spawn(move || nest(depth - 1, waits, count));
         });
     }
+    let ends = |shape: &Shape, before: u32| {
+        let runtime = shape.runtime();
+        // Their places are used again, the last one first.
+        let others: Vec<_> = (0..before).map(|_| runtime.spawn_thread(thread::park)).collect();
+        for other in others {
+            other.thread().unpark();
+            other.join().unwrap();
+        }
+        let (gate, count) = (Gate::default(), Count::default());
+        let inside = count.clone();
+        drop(runtime.spawn_thread(move || nest(DEPTH, &gate, &inside)));
+        eventually("the innermost waits", || count.get() == 1);
+        let handle = runtime.handle().clone();
+        let before = handle.metrics().total().polls;
+        drop(runtime);
+        let polls = handle.metrics().total().polls - before;
+        assert!(polls < 20 * u64::from(DEPTH), "{polls} polls to end {DEPTH} threads");
+    };
     for_each_shape_if(
         |shape| shape.workers == 1,
-        |shape| {
-            let runtime = shape.runtime();
-            let (gate, count) = (Gate::default(), Count::default());
-            let inside = count.clone();
-            drop(runtime.spawn_thread(move || nest(DEPTH, &gate, &inside)));
-            eventually("the innermost waits", || count.get() == 1);
-            let handle = runtime.handle().clone();
-            let before = handle.metrics().total().polls;
-            drop(runtime);
-            let polls = handle.metrics().total().polls - before;
-            assert!(polls < 20 * u64::from(DEPTH), "{polls} polls to end {DEPTH} threads");
-        },
+        move |shape| [0, DEPTH].into_iter().for_each(|before| ends(shape, before)),
     );
+}
+
+/// What their stacks have needed is given back, though the address space stays with the handle.
+#[test]
+fn of_threads_with_deep_stacks_while_a_handle_is_kept() {
+    const DEPTH: usize = 64 * 1024;
+    fn reach(waiting: &Count) {
+        let deep = std::hint::black_box([1_u8; DEPTH]);
+        assert_eq!(deep[DEPTH / 2], 1);
+        waiting.add();
+    }
+    if !is_child() {
+        let name = "of_threads_with_deep_stacks_while_a_handle_is_kept";
+        return assert_passed(&run_child(module_path!(), name));
+    }
+    let runtime = Shape::flat(1).runtime();
+    let waiting = Count::default();
+    for _ in 0..1000 {
+        let waiting = waiting.clone();
+        drop(runtime.spawn_thread(move || {
+            reach(&waiting);
+            thread::park();
+        }));
+    }
+    eventually("all have reached deep", || waiting.get() == 1000);
+    let handle = runtime.handle().clone();
+    let before = resident_bytes();
+    drop(runtime);
+    let after = resident_bytes();
+    assert!(
+        after + 1000 * DEPTH / 2 < before,
+        "{before} bytes before, {after} after"
+    );
+    drop(handle);
+}
+
+/// What the process has in memory.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
 }

@@ -310,13 +310,13 @@ impl Ring {
 
     /// Calls the kernel until it has taken everything.
     fn enter(&self, submissions: &mut Submissions, wakers: &mut Vec<Waker>) {
-        loop {
+        for step in 0.. {
             match submissions.enter() {
                 Ok(Entered::All) => return,
                 Ok(Entered::Busy) => {
                     // Results are in its way, or it has no memory for now. The next call hands over what it keeps.
                     let _taken = self.take(wakers);
-                    std::thread::yield_now();
+                    relax(step);
                 }
                 Err(error) => fail(&error.into()),
             }

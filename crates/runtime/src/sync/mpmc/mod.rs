@@ -193,7 +193,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// Makes a channel that holds any number of messages; sending never waits.
 ///
 /// Memory follows the number of messages, in chunks of at most 1024 and of 64 KiB (or of one message, if that is
-/// larger), and is given back as they are received, but for one chunk.
+/// larger), and is given back as they are received, but for one chunk, or two where a chunk is of fewer than 4.
 ///
 /// ```
 /// let (sender, receiver) = quadrille::sync::mpmc::unbounded();

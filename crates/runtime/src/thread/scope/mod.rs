@@ -5,8 +5,11 @@
 pub(crate) mod shared;
 
 use std::fmt;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::thread;
 
 use self::shared::{Loan, Packet, Words};
@@ -14,7 +17,7 @@ use super::handle::{Thread, payload};
 use super::note::Reason;
 use super::spawn::Builder;
 use super::wait::wait_on;
-use crate::task;
+use crate::task::{self, JoinError};
 
 /// In which threads can be spawned that borrow what outlives it; see [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -43,7 +46,7 @@ impl<F: FnOnce() -> T, T> Child<'_, F, T> {
 /// If the calling thread is [aborted](super::JoinHandle::abort), its scope's threads are not: they borrow from it, and
 /// go on. Where `f` waits it is unwound; then all are waited for to their ends, also those that wait for something that
 /// does not come; then the thread is unwound from here, and a panic of theirs that nobody has joined is not passed on.
-/// A thread that is to be stopped with its scope tells its threads, as by a
+/// A thread that is to be stopped with its scope tells its threads, by [`abort`](ScopedJoinHandle::abort) of each, or a
 /// [`CancellationToken`](crate::sync::CancellationToken) whose [guard](crate::sync::CancellationToken::drop_guard) `f`
 /// has.
 ///
@@ -138,7 +141,11 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// Waits for a thread of a [`scope`] to end, and gives its result. Dropping it leaves that to the scope.
+/// Waits for a thread of a [`scope`] to end, and gives its result; also a future of that. Dropping it leaves that to
+/// the scope.
+///
+/// # Cancel safety
+/// Strict, by `(&mut handle).await`.
 pub struct ScopedJoinHandle<'scope, T> {
     task: task::JoinHandle<thread::Result<()>>,
     packet: Arc<Packet<'scope, T>>,
@@ -159,6 +166,30 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.packet.take(id, ended).map_err(payload)
     }
 
+    /// Asks the thread to end, as [`JoinHandle::abort`](super::JoinHandle::abort); the scope does not mind.
+    ///
+    /// ```
+    /// use quadrille::task::JoinError;
+    /// use quadrille::thread;
+    ///
+    /// let runtime = quadrille::Runtime::new()?;
+    /// let payload = runtime.spawn_thread(|| {
+    ///     thread::scope(|s| {
+    ///         let waits = s.spawn(thread::park);
+    ///         waits.abort();
+    ///         waits.join().unwrap_err()
+    ///     })
+    /// });
+    /// let payload = payload.join().unwrap();
+    /// assert!(payload.downcast_ref::<JoinError>().is_some_and(JoinError::is_cancelled));
+    /// # Ok::<(), quadrille::BuildError>(())
+    /// ```
+    pub fn abort(&self) {
+        self.packet.forgive();
+        self.task
+            .with_waker(|waker| self.task.abort_handle().abort_thread(waker));
+    }
+
     /// The thread.
     #[must_use]
     pub fn thread(&self) -> &Thread {
@@ -169,6 +200,16 @@ impl<T> ScopedJoinHandle<'_, T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
+    }
+}
+
+impl<T> Future for ScopedJoinHandle<'_, T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let id = self.task.id();
+        let ended = ready!(Pin::new(&mut self.task).poll(cx));
+        Poll::Ready(self.packet.take(id, ended))
     }
 }
 

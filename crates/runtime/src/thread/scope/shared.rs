@@ -142,7 +142,7 @@ enum Slot<T> {
     /// It has not ended; in the drop of the packet: it was dropped before it has started, or, a task, before it was
     /// ready.
     Open,
-    /// The same, and it was asked to stop: it may be dropped.
+    /// The same, or it was unwound for that: it was asked to stop.
     Aborted,
     Ended(thread::Result<T>),
     /// The handle has it.
@@ -172,8 +172,14 @@ impl<'scope, T> Packet<'scope, T> {
 
     /// Leaves the result.
     pub(crate) fn put(&self, result: thread::Result<T>) {
-        let was = self.replace(Slot::Ended(result));
-        debug_assert!(matches!(was, Slot::Open | Slot::Aborted), "it ends once");
+        let is_unwound = result.as_ref().is_err_and(|payload| is_cancelled(&**payload));
+        let mut slot = self.slot.lock().expect("nothing panics under this lock");
+        debug_assert!(matches!(*slot, Slot::Open | Slot::Aborted), "it ends once");
+        // Nothing of what was there needs to be dropped. A payload that says no more than that it was asked to stop is
+        // dropped by the caller, outside of the lock.
+        if !(is_unwound && matches!(*slot, Slot::Aborted)) {
+            *slot = Slot::Ended(result);
+        }
     }
 
     /// Takes the result for the handle of the thread `id`, which has `ended` so.

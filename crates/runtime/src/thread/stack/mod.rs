@@ -203,6 +203,12 @@ impl Stacks {
         self.pool().trim(now_ns)
     }
 
+    /// Gives the pages of all idle stacks back to the system: no worker is left to do it, and the address space stays
+    /// for as long as somebody has a `Handle`.
+    pub(crate) fn release_idle(&self) {
+        self.pool().release_idle();
+    }
+
     /// How deep stacks are used, bytes: the maximum over those that were measured, of 256 KiB every 254th. 0: none
     /// was, or the system can't tell.
     pub(crate) fn depth_max(&self) -> usize {

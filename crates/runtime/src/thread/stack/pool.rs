@@ -271,6 +271,15 @@ impl Pool {
         more
     }
 
+    /// Releases the pages of all stacks that are not promised.
+    pub(super) fn release_idle(&self) {
+        for llc in 0..self.llcs.len() {
+            for class in Class::all() {
+                while self.release_some(llc, class, Shelf::take_hot) {}
+            }
+        }
+    }
+
     /// Whether an LLC may have too many hot stacks.
     #[inline]
     pub(super) fn is_crowded(&self, llc: usize) -> bool {

@@ -128,6 +128,11 @@ impl Shelf {
         self.take_oldest(self.hot.len().saturating_sub(HOT_MAX))
     }
 
+    /// The same for all that is hot.
+    pub(super) fn take_hot(&mut self) -> Vec<StackBounds> {
+        self.take_oldest(self.hot.len())
+    }
+
     /// At most a batch.
     fn take_oldest(&mut self, count: usize) -> Vec<StackBounds> {
         let size = self.hot.front().map_or(1, StackBounds::size);
