@@ -15,7 +15,7 @@ use crate::error::BuildError;
 use crate::guarded::guarded;
 use crate::pinning::{Binding, Pinning, Resolved, resolve};
 use crate::reactor::ring::Rings;
-use crate::runtime::{Handle, Runtime};
+use crate::runtime::Runtime;
 use crate::sched::context::after_work;
 use crate::sched::departure::Departs;
 use crate::sched::worker::Worker;
@@ -23,7 +23,7 @@ use crate::sched::{Parts, Shared};
 use crate::sys::thread::{Spawner, Threads, TimerSlack, current_cpu};
 use crate::thread::stack::{DEFAULT_SIZE, check_size};
 use crate::trace;
-use crate::unpinned::Unpinned;
+use crate::unpinned::{self, Unpinned};
 
 /// Most workers of a runtime.
 const WORKERS_MAX: usize = 4096;
@@ -318,7 +318,7 @@ impl Builder {
         check_size(self.stack_size)
             .map_err(|error| BuildError::new(format!("no user-level thread could be spawned: {error}")))?;
         // A worker of another runtime may be who builds this one, for which its own CPU is not all there is.
-        let _unpinned = Unpinned::new(Handle::try_current().as_ref());
+        let _unpinned = Unpinned::new();
         let machine = match self.topology.clone() {
             Some(topology) => Machine { topology, found: None },
             None => {
@@ -531,7 +531,7 @@ fn start(parts: Parts, bindings: Vec<Binding>, threads: &Threads) -> Result<Runt
         let body = move || {
             // A hardware thread that went away between discovery and here leaves the worker unpinned: slower, not
             // wrong.
-            if binding.mask.is_some_and(|mask| set_current_affinity(&mask).is_err()) {
+            if binding.mask.is_some_and(|mask| unpinned::pin(&mask).is_err()) {
                 its_shared.pin_failed();
             }
             around.start();

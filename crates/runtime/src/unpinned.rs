@@ -1,30 +1,41 @@
 //! A worker that is not pinned for a while: for what inherits, or asks for, the CPUs of its thread.
 
-use quadrille_topology::{PuSet, current_affinity, set_current_affinity};
+use std::cell::RefCell;
 
-use crate::runtime::Handle;
-use crate::sched::context::{Context, is_away};
-use crate::sys::thread::Spawner;
+use quadrille_topology::{PuSet, TopologyError, current_affinity, set_current_affinity};
 
-/// While it lives, the calling thread may run wherever its runtime may, so that a process which it starts may, too, and
-/// a runtime which it builds. A worker that is pinned is pinned again after that; other threads are left as they are.
+thread_local! {
+    /// Of a thread that was pinned: where it might run before.
+    static BEFORE: RefCell<Option<PuSet>> = const { RefCell::new(None) };
+}
+
+/// Pins the calling thread, which begins as a worker.
+///
+/// # Errors
+///
+/// It may not run there; then it is left as it is.
+pub(crate) fn pin(mask: &PuSet) -> Result<(), TopologyError> {
+    let before = current_affinity().ok();
+    set_current_affinity(mask)?;
+    BEFORE.set(before);
+    Ok(())
+}
+
+/// While it lives, the calling thread may run wherever it might before it was [pinned](pin), so that a process which it
+/// starts may, too, and a runtime which it builds. It is pinned again after that; a thread that was not is left as it
+/// is.
 pub(crate) struct Unpinned(Option<PuSet>);
 
 impl Unpinned {
-    /// `current` is the current runtime.
-    pub(crate) fn new(current: Option<&Handle>) -> Self {
-        let unpin = |spawner: &Spawner| {
-            let before = spawner.has_mask().then(current_affinity)?.ok()?;
-            spawner.prepare();
-            Some(before)
+    pub(crate) fn new() -> Self {
+        // Where the thread ends, and that is gone, it is left as it is.
+        let wide = BEFORE.try_with(|before| before.borrow().clone()).ok().flatten();
+        let unpin = |wide| {
+            let pinned = current_affinity().ok()?;
+            set_current_affinity(&wide).ok()?;
+            Some(pinned)
         };
-        let before = Context::with(|context| match context {
-            Some(context) => unpin(context.shared.pool.spawner()),
-            // Its worker's context has been put aside, or is gone; the thread is the same.
-            None if is_away() => unpin(current?.shared.pool.spawner()),
-            None => None,
-        });
-        Unpinned(before)
+        Unpinned(wide.and_then(unpin))
     }
 }
 

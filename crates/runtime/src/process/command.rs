@@ -214,7 +214,7 @@ impl Command {
     fn start(&mut self, runtime: &Handle) -> io::Result<Child> {
         orphan::reap();
         let child = {
-            let (_unpinned, _slack) = (Unpinned::new(Some(runtime)), TimerSlack::lend());
+            let (_unpinned, _slack) = (Unpinned::new(), TimerSlack::lend());
             self.std.spawn()?
         };
         Child::new(child, runtime, self.kill_on_drop)

@@ -109,11 +109,6 @@ impl Spawner {
         }
     }
 
-    /// Whether its threads have a mask of CPUs that is not that of who starts them.
-    pub(crate) fn has_mask(&self) -> bool {
-        self.widen.is_some()
-    }
-
     /// Whether its threads call something of the user's before they end.
     pub(crate) fn has_stop_hook(&self) -> bool {
         self.threads.on_stop.is_some()

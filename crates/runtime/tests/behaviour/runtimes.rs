@@ -5,6 +5,7 @@ use std::sync::mpsc;
 
 use quadrille::sync::{mpmc, oneshot};
 use quadrille::task::block_in_place;
+use quadrille::topology::current_affinity;
 use quadrille::{Handle, Pinning, Runtime, spawn};
 
 use crate::child::{assert_passed, is_child, run_child};
@@ -189,20 +190,25 @@ fn a_runtime_is_entered_while_a_thread_ends() {
     drop(runtime);
 }
 
-/// Not those of the worker that builds it, which may be one.
+/// Not those of the worker that builds it, which may be one: in a thread of its own, while it blocks in place, with
+/// another runtime entered, and in a hook.
 #[test]
 fn a_runtime_that_is_built_on_a_pinned_worker_has_all_cpus() {
-    let workers = |runtime: Runtime| runtime.handle().worker_count();
-    let outside = workers(Runtime::new().unwrap());
-    let pinned = Runtime::builder().pinning(Pinning::Strict).build().unwrap();
+    let workers = || Runtime::new().unwrap().handle().worker_count();
+    let (outside, other) = (workers(), Shape::flat(1).runtime());
+    let (hooked, in_hook) = mpsc::channel();
+    let pinned = Runtime::builder()
+        .pinning(Pinning::Strict)
+        .on_thread_start(move || hooked.send(workers()).unwrap())
+        .build()
+        .unwrap();
     let inside = pinned.spawn_thread(move || {
-        let here = quadrille::topology::current_affinity().unwrap();
-        let built = [
-            workers(Runtime::new().unwrap()),
-            block_in_place(|| workers(Runtime::new().unwrap())),
-        ];
-        assert_eq!(quadrille::topology::current_affinity().unwrap(), here, "pinned again");
+        let here = current_affinity().unwrap();
+        let _entered = other.enter();
+        let built = [workers(), block_in_place(workers)];
+        assert_eq!(current_affinity().unwrap(), here, "pinned again");
         built
     });
     assert_eq!(inside.join().unwrap(), [outside; 2]);
+    assert_eq!(in_hook.recv().unwrap(), outside);
 }
