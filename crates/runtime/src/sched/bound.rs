@@ -13,7 +13,6 @@ use super::context::Context;
 use super::publish;
 use super::schedule::count;
 use super::search::Scope;
-use super::timers::Batch;
 use super::worker::Worker;
 use crate::coop;
 use crate::primitives::{AtomicU32, Ordering, relax};
@@ -82,10 +81,9 @@ impl Living {
     }
 
     /// Wakes everything that is not ready or running.
-    fn wake_all(&self, backwards: bool) {
+    fn wake_all(&self) {
         let count = self.entries.borrow().len();
-        for index in 0..count {
-            let key = if backwards { count - 1 - index } else { index };
+        for key in 0..count {
             // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
             match &self.entries.borrow()[key] {
                 // SAFETY: `insert`'s contract: the waker is there until `remove`, which nobody calls meanwhile.
@@ -264,22 +262,31 @@ impl Worker {
         Some(found)
     }
 
+    /// Runs each bound thread that is ready once, to be unwound. Whether one of them has ended.
+    fn unwind_ready(&self) -> bool {
+        let (before, ready) = (self.context.living.len.get(), self.context.bound.len());
+        // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
+        for _ in 0..ready {
+            match self.context.bound.pop(&self.context.me().bound) {
+                Some(thread) if thread.meta().has(THREAD) => self.execute(thread),
+                // Nothing but its destructors is to run of a task.
+                Some(task) => coop::without_limit(|| drop(task)),
+                None => break,
+            }
+        }
+        self.context.living.len.get() < before
+    }
+
     /// Ends every started thread and bound task of this worker, while it still is its OS thread's worker (B c), and
     /// once all have ended the loop that `looping` stands for. By `&self`, as `execute`.
     pub(super) fn unwind_threads(&self, looping: Looping) {
         self.context.unwinding.set(true);
         drop(looping);
         self.context.shared.looping.wait();
-        let (mut tasks_woken, mut step, mut backwards) = (false, 0_u32, false);
+        let (mut tasks_woken, mut step) = (false, 0_u32);
         loop {
             let before = self.context.living.len.get();
-            // They run in the order in which they are woken. A scope waits for those that it has spawned, and ends in
-            // the same round if they run before it: they are younger, and so behind it, or, where their entries were
-            // others' before, before it.
-            backwards = !backwards;
-            let batch = Batch::begin(&self.context);
-            self.context.living.wake_all(backwards);
-            drop(batch);
+            self.context.living.wake_all();
             if before > 0 && !mem::replace(&mut tasks_woken, true) {
                 // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No
                 // task enters the registry any more.
@@ -289,16 +296,8 @@ impl Worker {
             if before == 0 && self.context.bound.len() == 0 {
                 break;
             }
-            // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
-            let ready = self.context.bound.len();
-            for _ in 0..ready {
-                match self.context.bound.pop(&self.context.me().bound) {
-                    Some(thread) if thread.meta().has(THREAD) => self.execute(thread),
-                    // Nothing but its destructors is to run of a task.
-                    Some(task) => coop::without_limit(|| drop(task)),
-                    None => break,
-                }
-            }
+            // Those whose scopes have ended by that are ready then: only once nobody has ended all are woken again.
+            while self.unwind_ready() {}
             // What has not started may be what a scope of ours waits for, here or with another worker that leaves.
             coop::stop();
             let mut dropped = false;
@@ -529,6 +528,6 @@ pub(super) mod tests {
         living.remove(b);
         living.remove(a);
         assert_eq!((insert(), living.len.get()), (a, 1));
-        living.wake_all(false);
+        living.wake_all();
     }
 }

@@ -267,13 +267,13 @@ pub(crate) struct Mark {
 const VAIN_LOOKS_MAX: u32 = 64;
 
 /// While it lives, tasks that are woken here are queued one behind the other, and nobody is woken for each.
-pub(super) struct Batch<'a> {
+struct Batch<'a> {
     context: &'a Context,
     is_within: bool,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn begin(context: &'a Context) -> Self {
+    fn begin(context: &'a Context) -> Self {
         let is_within = context.in_batch.replace(true);
         Self { context, is_within }
     }

@@ -347,7 +347,8 @@ fn four_tasks_of_a_group_stay_on_one_node() {
     watched("four", || {
         // An eighth of a node of 16 is 2: without the group four may be split.
         let nodes_of_four = |config: &str| {
-            let runtime = runtime("node:4 llc:1 core:16", &format!("{config},{PATIENT}"));
+            let patient = format!("{config},{PATIENT},sets-steal-after=1s");
+            let runtime = runtime("node:4 llc:1 core:16", &patient);
             move || {
                 let places = packed_places(&runtime, 4);
                 places.iter().map(|worker| worker / 16).collect::<Vec<usize>>()
