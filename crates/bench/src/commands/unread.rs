@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
+use super::Error;
+
 /// A reader that has gone after the first line, as `head -1`.
-pub(super) struct FirstLine(pub(super) Vec<u8>);
+pub(super) struct FirstLine(Vec<u8>);
 
 impl Write for FirstLine {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -17,4 +19,19 @@ impl Write for FirstLine {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+impl FirstLine {
+    /// One that has read its line.
+    pub(super) fn read() -> Self {
+        Self(b"the first line\n".to_vec())
+    }
+}
+
+/// It is told that nobody reads.
+pub(super) fn assert_unread(printed: &Result<(), Error>) {
+    assert!(
+        matches!(printed, Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe),
+        "{printed:?}"
+    );
 }
