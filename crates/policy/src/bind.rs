@@ -13,7 +13,8 @@ use crate::{Adversary, Bind, Nanos, Policy, WorkerId};
 /// Whoever has some at every look for [`Bind::patience`] is behind with them: the thief has more threads, and nothing
 /// to do, and they wait for nobody else. Then nothing is left to it any more, while that goes on:
 /// [`Policy::threads_to_steal`] is told that the thief has waited for so long. A look that finds nothing ends it, and
-/// so do two that are more than an eighth of the patience apart, which tell nothing of the time between them.
+/// so do two that are more than an eighth of the patience apart, and more than two [pauses](Bind::pause), which tell
+/// nothing of the time between them.
 ///
 /// ```
 /// # use quadrille_policy::{Backlog, Bind, Nanos, WorkerId};
@@ -33,8 +34,10 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Looks further apart than this part of the patience are not of one row.
+    /// Looks further apart than this part of the patience are not of one row,
     const GAP_DIV: u64 = 8;
+    /// unless that is less than so many pauses, which a thief makes between any two.
+    const PAUSES: u64 = 2;
 
     /// A look at `now` has found threads that are left to `victim`, or taken for it; `before` is what is known of the
     /// looks before.
@@ -61,7 +64,8 @@ impl Backlog {
     }
 
     fn goes_on(&self, victim: WorkerId, now: Nanos, bind: &Bind) -> bool {
-        self.is_of(victim) && now.since(self.last).0 <= bind.patience.0 / Self::GAP_DIV
+        let gap = (bind.patience.0 / Self::GAP_DIV).max(bind.pause.0.saturating_mul(Self::PAUSES));
+        self.is_of(victim) && now.since(self.last).0 <= gap
     }
 }
 
@@ -179,6 +183,34 @@ mod tests {
         );
         assert!(other.is_of(WorkerId(2)) && !other.is_of(WorkerId(3)));
         assert!(!other.is_behind(WorkerId(2), Nanos::from_millis(110), &Bind::default()));
+    }
+
+    /// Looks are a pause apart, and one more where the thief was at something else.
+    #[test]
+    fn a_patience_of_few_pauses_comes_to_an_end() {
+        for (patience_us, pause_us) in [(100, 50), (1, 50), (10_000, 2_000), (0, 50)] {
+            let (patience, pause) = (Nanos::from_micros(patience_us), Nanos::from_micros(pause_us));
+            let bind = Bind {
+                patience,
+                pause,
+                ..Bind::default()
+            };
+            let (mut log, mut now) = (None, Nanos(0));
+            for looks in 0.. {
+                assert!(looks < 100, "{bind:?}");
+                let seen = Backlog::seen(log, WorkerId(3), now, &bind);
+                assert_eq!(
+                    seen.is_behind(WorkerId(3), now, &bind),
+                    now >= patience,
+                    "{bind:?}, {now}"
+                );
+                if now >= patience {
+                    break;
+                }
+                log = Some(seen);
+                now.0 += pause.0 * (1 + looks % 2);
+            }
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Pace {
     average_run: Nanos,
     /// Tasks between two looks up.
     interval: u32,
+    /// Whether tasks are long: at most [`LONG`] of them would run between two looks up.
+    is_long: bool,
     /// Tasks until the next one, or until the worker is to say that it is not yet due.
     left: u32,
     /// Tasks after those until the next look up: the worker is asked before each of them.
@@ -73,6 +75,7 @@ impl Default for Pace {
             run: Nanos(0),
             average_run: Nanos(0),
             interval: 1,
+            is_long: true,
             left: 2,
             rest: 0,
             busy: Nanos(0),
@@ -132,8 +135,10 @@ impl Pace {
             self.average_run = average(self.average_run, busy.saturating_add(theirs) / tasks);
             self.allowance = Nanos(busy).min(config.look_up);
         }
-        let tasks = (config.look_up.0 / 2 / self.run.0.max(1)).clamp(1, u64::from(config.global_interval.max(1)));
-        self.interval = u32::try_from(tasks).unwrap_or(1);
+        let tasks = config.look_up.0 / 2 / self.run.0.max(1);
+        self.is_long = tasks <= u64::from(LONG);
+        let interval = tasks.clamp(1, u64::from(config.global_interval.max(1)));
+        self.interval = u32::try_from(interval).unwrap_or(1);
         self.left = self.interval;
         self.rest = 0;
         self.follows_theirs = core::mem::take(&mut self.is_theirs);
@@ -146,7 +151,7 @@ impl Pace {
     pub fn found(&mut self, what: Found) {
         // What was stuck behind another worker is found whoever's turn it is.
         let is_their_turn = !self.follows_theirs || self.allowance > Nanos(0);
-        self.is_theirs = what == Found::Theirs && self.interval <= LONG && is_their_turn;
+        self.is_theirs = what == Found::Theirs && self.is_long && is_their_turn;
         self.interval = match what {
             Found::Theirs if self.is_theirs => 1,
             Found::TakenBack => 2,
@@ -171,7 +176,7 @@ impl Pace {
     /// of long ones one, or none once it is the deque's turn.
     #[must_use]
     pub fn share(&self, batch: usize) -> usize {
-        if self.interval <= LONG {
+        if self.is_long {
             return usize::from(!self.follows_theirs || self.allowance > Nanos(0));
         }
         (self.interval as usize / 2).clamp(1, batch.max(1))
@@ -346,6 +351,22 @@ mod tests {
         let mut between = theirs_between_ours(us(20), us(1), true);
         between.sort_unstable();
         assert_eq!(between, [0, 0, 40, 40]);
+    }
+
+    /// By how long they are, not by how often the worker is to look up.
+    #[test]
+    fn short_tasks_have_their_turns_by_number_however_small_the_interval() {
+        let config = Config {
+            global_interval: 8,
+            ..Config::default()
+        };
+        for (run, share, due) in [(100, 4, 8), (60_000, 1, 1)] {
+            let mut pace = Pace::default();
+            pace.looks_up(Nanos(run), &config);
+            assert_eq!(pace.share(128), share, "{run} ns");
+            pace.found(Found::Theirs);
+            assert_eq!(tasks_until_due(pace), due, "{run} ns");
+        }
     }
 
     #[test]

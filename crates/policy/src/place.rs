@@ -15,19 +15,18 @@
 //! 5. The home worker is idle: it is claimed.
 //! 6. Another member of home is idle: claimed, one with an idle core first.
 //! 7. The waker is the home worker: its LIFO slot; what is in there goes to its deque.
-//! 8. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
+//! 8. Nobody behind home's cache is idle, nor behind the one that its set prefers, and its home worker's tasks run for
+//!    1 ms at most ([`WakeGroups::short_busy`]): as in step 3. It would wait at home as well, and what it shares with
+//!    its waker would cross between their caches each time.
+//! 9. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
 //!    with its work, or home is hardly busy (policy 4): queued at home.
-//! 9. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
-//!    its groups. The task moves house.
-//! 10. Nobody behind home's cache is idle, and its home worker's tasks run for 1 ms at most
-//!     ([`WakeGroups::short_busy`]): as in step 3. It would wait at
-//!     home as well, and what it shares with its waker would cross between their caches each time.
+//! 10. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
+//!     its groups. The task moves house.
 //! 11. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a
-//!     member
-//!     goes to the queue of the cache, which thieves need no group lock for.
+//!     member goes to the queue of the cache, which thieves need no group lock for.
 //!
-//! No wake but those of steps 2, 3, 9 and 10 crosses last-level caches: that is for thieves. A task that crosses in
-//! steps 3 and 10 keeps its home. Bound tasks are not asked about. With groups off there is no home and nothing to
+//! No wake but those of steps 2, 3, 8 and 10 crosses last-level caches: that is for thieves. A task that crosses in
+//! steps 3 and 8 keeps its home. Bound tasks are not asked about. With groups off there is no home and nothing to
 //! weigh: [`Policy::wake_without_groups`] has the answer, as has [`Policy::spawn_without_groups`] for a new task.
 //!
 //! [`WakeGroups::short_runs`]: crate::WakeGroups::short_runs

@@ -33,7 +33,7 @@ use crate::{Nanos, UnparkView, config::WakeCost};
 pub(crate) fn average(config: &WakeCost, old: Nanos, measured: Nanos) -> Nanos {
     let outlier = old.max(config.first).0.saturating_mul(8);
     let new = old.0 - old.0 / 8 + measured.min(config.most).0.min(outlier) / 8;
-    Nanos(new).max(config.least)
+    Nanos(new).min(config.most).max(config.least)
 }
 
 /// What of the average is never forgotten.
@@ -119,6 +119,10 @@ mod tests {
         let most = after(100, Nanos(u64::MAX)).0;
         assert!((9_999_900..=10_000_000).contains(&most), "{most} ns");
         assert_eq!(after(100, Nanos(0)), Nanos::from_micros(1));
+        // What it is taken to cost before may exceed that.
+        let first = Nanos::from_millis(1_000);
+        let config = WakeCost { first, ..config };
+        assert_eq!(average(&config, first, Nanos::from_micros(10)), config.most);
     }
 
     #[test]

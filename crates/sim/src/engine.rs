@@ -108,7 +108,8 @@ impl EventQueue {
             self.deferred += 1;
             self.far.push(Reverse(u128::from(at.0) << 64 | u128::from(what)));
         }
-        self.sequence
+        // As `pop` gives it back: of a number past 2^36 the lower bits.
+        what >> WHOM_BITS
     }
 
     /// Whether `at` comes before every event, so that whoever goes on then need not enter an event for it.
@@ -226,6 +227,20 @@ fn place(at: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of a number that has no room in an entry.
+    #[test]
+    fn a_ticket_comes_back_as_it_was_given() {
+        let mut queue = EventQueue {
+            sequence: (1 << 36) - 2,
+            ..EventQueue::default()
+        };
+        for at in [1, 2, 3] {
+            let ticket = queue.push_worker(Nanos(at), 7);
+            let expected = Event::Worker { worker: 7, ticket };
+            assert_eq!(queue.pop(), Some((Nanos(at), expected)));
+        }
+    }
 
     /// Against a sorted list, with pushes of any number between pops.
     #[test]

@@ -129,7 +129,7 @@ pub(crate) struct World {
     /// By worker.
     counters: Vec<Counters>,
     /// By core: workers with a task.
-    busy: Vec<u8>,
+    busy: Vec<u16>,
     channels: Vec<Channel>,
     memories: Vec<Memory>,
     memory_channels: Vec<Channels>,

@@ -74,12 +74,15 @@ impl SetPolicy {
     /// Looks at the preference once an epoch; says whether anything changed, which is when others are told.
     ///
     /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`] before
-    /// this epoch, or whose tasks run for long and are seldom woken. A set that does not run has no epochs, and keeps
-    /// what it had until it runs again.
+    /// this epoch, or whose tasks run for long and are seldom woken. After such a pause the first to tell does not say
+    /// the last of them alone, unless it has run for an epoch. A set that does not run has no epochs, and keeps what it
+    /// had until it runs again.
     pub fn update(&mut self, config: &Aggregation, view: &SetView<'_>) -> bool {
         let old = *self;
-        self.spread = is_private(config, view);
-        self.preferred = if self.spread {
+        let idle = view.last_run.is_none_or(|last| view.now.since(last) >= config.ttl);
+        let is_known = !idle || view.run_time() >= config.epoch.0;
+        self.spread = is_known && is_private(config, view);
+        self.preferred = if self.spread || idle {
             None
         } else {
             self.preference(config, view)
@@ -88,8 +91,7 @@ impl SetPolicy {
     }
 
     fn preference(&self, config: &Aggregation, view: &SetView<'_>) -> Option<LlcId> {
-        let idle = view.last_run.is_none_or(|last| view.now.since(last) >= config.ttl);
-        if view.tasks < 2 || idle || (config.guards && is_too_large(config, view)) {
+        if view.tasks < 2 || (config.guards && is_too_large(config, view)) {
             return None;
         }
         let llcs = (0..).map(LlcId).zip(view.occupancy);
@@ -124,10 +126,11 @@ fn is_private(config: &Aggregation, view: &SetView<'_>) -> bool {
     }
     let long = view.run_time() / view.polls >= config.spread_slice.0;
     let two_epochs = u128::from(config.epoch.0) * 2;
-    // Wakes allowed in two epochs: so many a second for each task that runs, one at least.
+    // Fewer wakes in two epochs than so many a second for each task that runs, one at least; without a division, which
+    // would round what is less than one away.
     let running = u128::from(running(config, view).max(1024));
-    let allowed = u128::from(config.spread_wakes) * two_epochs * running / (1024 * 1_000_000_000);
-    long && u128::from(view.polls) < allowed
+    let allowed = (u128::from(config.spread_wakes) * two_epochs).saturating_mul(running);
+    long && u128::from(view.polls) * 1024 * 1_000_000_000 < allowed
 }
 
 #[cfg(test)]
@@ -243,18 +246,59 @@ mod tests {
     }
 
     #[test]
-    fn without_wakes_allowed_nothing_is_inferred() {
-        let config = Aggregation {
-            spread_wakes: 0,
+    fn a_set_whose_wakes_are_not_seldom_enough_is_kept_together() {
+        let epoch = |ms| Aggregation {
+            epoch: Nanos::from_millis(ms),
             ..Aggregation::default()
         };
-        let mut set = SetPolicy::default();
-        let view = SetView {
-            occupancy: &[20 * MS],
-            polls: 1,
-            ..VIEW
+        let wakes = |spread_wakes| Aggregation {
+            spread_wakes,
+            ..Aggregation::default()
         };
-        set.update(&config, &view);
-        assert_eq!((set.spread, set.preferred), (false, Some(LlcId(0))));
+        // One wake in two epochs of 10 ms is 50 a second, in two of 4 ms 125.
+        for (config, spread) in [
+            (wakes(0), false),
+            (wakes(50), false),
+            (wakes(51), true),
+            (wakes(99), true),
+            (wakes(u32::MAX), true),
+            (epoch(4), false),
+            (epoch(6), true),
+        ] {
+            let mut set = SetPolicy::default();
+            let view = SetView {
+                occupancy: &[2 * config.epoch.0],
+                polls: 1,
+                ..VIEW
+            };
+            set.update(&config, &view);
+            let preferred = (!spread).then_some(LlcId(0));
+            assert_eq!((set.spread, set.preferred), (spread, preferred), "{config:?}");
+        }
+    }
+
+    /// A task of a set that is new, or was idle, tells of its first run: of 1.2 ms, say, in which it has got ready to
+    /// spawn what shares its data.
+    #[test]
+    fn the_first_run_after_a_pause_says_nothing_unless_it_is_long() {
+        let ms_ago = |ago| Some(Nanos(1_000 * MS - ago * MS));
+        for (last_run, run, spread) in [
+            (None, MS + MS / 5, false),
+            (ms_ago(60), MS + MS / 5, false),
+            (ms_ago(49), MS + MS / 5, true),
+            (None, 10 * MS - 1, false),
+            (None, 10 * MS, true),
+            (ms_ago(100), 60 * MS, true),
+        ] {
+            let mut set = SetPolicy::default();
+            let view = SetView {
+                occupancy: &[run, 0],
+                polls: 1,
+                last_run,
+                ..VIEW
+            };
+            set.update(&Aggregation::default(), &view);
+            assert_eq!(set.spread, spread, "{last_run:?}, {run} ns");
+        }
     }
 }

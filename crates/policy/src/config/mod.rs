@@ -123,7 +123,8 @@ pub struct Config {
     /// million tasks takes 2.4 times as long with 8, and 0.7 of it with 128, by which others would wait twice as long.
     pub join_polls_max: u32,
     /// Operations on the runtime's resources a poll before the task, or the future of a `block_on`, must yield. Default
-    /// 128 (tokio's), 1 or more.
+    /// 128 (tokio's), 1 or more; 255 is no limit, and nothing is counted then, so that [`solo`](Config::solo) has
+    /// nothing to go by.
     pub budget: u8,
     /// Tasks a worker takes before it looks at the injector and the group's queues again. Default 61 (Go's and tokio's:
     /// a prime, so that it does not beat with a program's own periods), 1 or more.

@@ -121,7 +121,8 @@ pub struct IdleFilter {
     /// Default auto. It needs policy 1: without it only `publish_delay` is left of this.
     pub mode: Mode,
     /// Imbalance margin m in percent: the chance of a search is 1 - (u * m/100)^2 from `light_load` on, so there is
-    /// none from utilisation u = 100/m on. Default 117 (cut-off at 85.5 %), 100 to 1000. `SIS_UTIL`'s.
+    /// none from utilisation u = 100/m on, or `light_load` if that is more. Default 117 (cut-off at 85.5 %), 100 to
+    /// 1000. `SIS_UTIL`'s.
     pub cutoff_margin_pct: u16,
     /// How often utilisation is sampled; a sample counts a quarter. Default 1 ms, 100 us to 1 s. Ours, assumed (the
     /// kernel: at each newly idle balance).
@@ -233,7 +234,9 @@ pub struct Aggregation {
     /// A set whose average run is at least this long, and that is seldom woken, is taken to have data of its own and is
     /// spread. Default 1 ms, at most 1 s. Ours, assumed.
     pub spread_slice: Nanos,
-    /// Seldom: wakes a second for each task that runs. Default 100, 0 or more; 0 infers nothing. Ours, assumed.
+    /// Seldom: fewer wakes a second for each task that runs. Default 100, 0 or more; with 50 and fewer nothing is
+    /// inferred of a set with one running task, which is woken at least once in two epochs (10 ms each) that are looked
+    /// at. Ours, assumed.
     pub spread_wakes: u32,
 }
 
@@ -274,8 +277,8 @@ pub struct MigrationCap {
     pub window: Nanos,
     /// Group changes allowed in a window: at most, and to begin with. Default 10 (the kernel series'), 1 to 255.
     pub quota: u8,
-    /// A busy home group is good enough, and nothing is searched, while its queue with the new task stays below this
-    /// many tasks (1/1024) a member. Default 819 (80 %), at most 65535; 0 switches it off. The value is that of
+    /// A busy home group is good enough, and nothing is searched, while its queue with the new task is no longer than
+    /// this many tasks (1/1024) a member. Default 819 (80 %), at most 65535; 0 switches it off. The value is that of
     /// `UTIL_FITS_CAPACITY` (20231019160523.1582101-1-mathieu.desnoyers@efficios.com); queue length instead of
     /// utilisation is ours, assumed.
     pub fits: u16,
@@ -451,7 +454,8 @@ impl Default for Skip {
 pub struct WakeCost {
     /// Default auto, which is on. Off: one is unparked unless somebody searches.
     pub mode: Mode,
-    /// What waking is taken to cost before it was measured. Default 10 us, at most 1 s. Ours, assumed.
+    /// What waking is taken to cost before it was measured, also if that is more than `most`. Default 10 us, at most 1 s.
+    /// Ours, assumed.
     pub first: Nanos,
     /// What it costs at least, whatever was measured. Default 1 us, at most `most`. Ours, assumed: less than any system
     /// call with a switch of threads takes.

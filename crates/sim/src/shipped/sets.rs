@@ -143,8 +143,8 @@ impl Sets {
             occupancy: &set.occupancy,
             util: util(decided.preferred.unwrap_or_default()),
         });
-        set.occupancy.iter_mut().for_each(|ns| *ns -= *ns / 2);
-        set.polls -= set.polls / 2;
+        set.occupancy.iter_mut().for_each(|ns| *ns /= 2);
+        set.polls /= 2;
         set.due = Nanos(now.0 + config.epoch.0);
         let known = Known { policy: decided, pulls };
         std::mem::replace(&mut set.known, known) != known

@@ -27,7 +27,7 @@ fn h_additions_survive_halving() {
         let halved = tally.turn(0, 0).expect("nobody else takes turns").halve(0);
         thread.join().unwrap();
         assert!(halved == 8 || halved == 11);
-        assert_eq!(left(&tally), 11 - halved / 2);
+        assert_eq!(left(&tally), 11 - halved.div_ceil(2));
     });
 }
 

@@ -66,12 +66,12 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Halves a sum; returns what it was.
+    /// Halves a sum, so that what is left of nothing more is nothing in the end; returns what it was.
     pub(crate) fn halve(&self, sum: usize) -> u64 {
         let cell = &self.tally.sums[sum];
         // Ordering: Relaxed; (H a) the turn orders subtractions, additions need no order.
         let value = cell.load(Ordering::Relaxed);
-        cell.fetch_sub(value / 2, Ordering::Relaxed);
+        cell.fetch_sub(value.div_ceil(2), Ordering::Relaxed);
         value
     }
 
@@ -109,7 +109,7 @@ mod tests {
         assert!(tally.turn(5, 15).is_none() && tally.turn_early(15).is_none());
         assert_eq!((turn.halve(0), turn.halve(1)), (9, 0));
         drop(turn);
-        assert_eq!((value(&tally, 0), value(&tally, 1)), (5, 0));
+        assert_eq!((value(&tally, 0), value(&tally, 1)), (4, 0));
         assert!(tally.turn(14, 24).is_none());
         tally.turn(15, 25).unwrap().clear();
         assert_eq!(value(&tally, 0), 0);
@@ -134,7 +134,7 @@ mod tests {
                 scope.spawn(|| {
                     barrier.wait();
                     let turns = (0..10_000).filter_map(|_| tally.turn(0, 0));
-                    turns.map(|turn| turn.halve(0) / 2).sum::<u64>()
+                    turns.map(|turn| turn.halve(0).div_ceil(2)).sum::<u64>()
                 })
             });
             halvers.map(|halver| halver.join().unwrap()).into_iter().sum::<u64>()
