@@ -14,7 +14,8 @@
 //!    `block_in_place`).
 //! 2. A unit pays for progress. An operation that finds nothing to do returns `Pending` for a reason of its own and
 //!    spends nothing. To fail at once is paid for as well, and so is to do nothing at once: who tries again in a loop
-//!    would never give way else.
+//!    would never give way else. Only to flush, and to close, what keeps nothing back costs nothing: a server does it
+//!    after each answer, and nobody does that alone.
 //! 3. Who answers `Pending` for lack of budget has woken the task before. So nothing waits for a wake-up that nobody
 //!    owes it.
 //! 4. Who is ready with the first of several futures (`select!`) looks whether a unit is left before it polls any: one

@@ -48,6 +48,8 @@ pub struct AsyncFd<T: AsFd> {
     /// `None` only after `into_inner`.
     io: Option<T>,
     registration: Registration,
+    /// While somebody else reads, a read answers `WouldBlock` whatever there is, and no event tells when he has done.
+    pub(super) is_terminal: bool,
 }
 
 impl<T: AsFd> AsyncFd<T> {
@@ -79,10 +81,13 @@ impl<T: AsFd> AsyncFd<T> {
     #[track_caller]
     pub fn with_interest(io: T, interest: Interest) -> io::Result<Self> {
         sys::fd::set_nonblocking(io.as_fd())?;
-        Self::from_nonblocking(io, interest)
+        let is_terminal = sys::fd::may_be_terminal(io.as_fd())?;
+        let mut fd = Self::from_nonblocking(io, interest)?;
+        fd.is_terminal = is_terminal;
+        Ok(fd)
     }
 
-    /// The same for what is in non-blocking mode already.
+    /// The same for what is in non-blocking mode already, and no terminal.
     #[track_caller]
     pub(crate) fn from_nonblocking(io: T, interest: Interest) -> io::Result<Self> {
         runtime::with_current(|shared| Self::register(shared, io, interests_of(interest)))
@@ -104,6 +109,7 @@ impl<T: AsFd> AsyncFd<T> {
         Ok(AsyncFd {
             io: Some(io),
             registration,
+            is_terminal: false,
         })
     }
 

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use ::bytes::BufMut;
 use futures_io::AsyncRead;
 
+use crate::coop;
 use crate::net::buf::poll_read;
 use crate::net::stream::poll_nothing;
 
@@ -52,5 +53,6 @@ where
     if !buffer.has_remaining_mut() {
         return poll_fn(poll_nothing).await;
     }
-    poll_fn(|cx| poll_read(Pin::new(&mut *reader), cx, buffer)).await
+    // Also where the reader isn't ours: who always has something gives way.
+    poll_fn(|cx| coop::poll_progress(cx, |cx| poll_read(Pin::new(&mut *reader), cx, buffer))).await
 }

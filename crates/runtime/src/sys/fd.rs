@@ -45,6 +45,11 @@ pub(crate) fn is_regular(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_file())
 }
 
+/// Whether `fd` is of a character device, as terminals are.
+pub(crate) fn may_be_terminal(fd: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode).is_char_device())
+}
+
 /// Errors and hang-ups of the descriptor end the wait as well: the next operation tells.
 fn wait(fd: BorrowedFd<'_>, flags: PollFlags) -> io::Result<()> {
     loop {

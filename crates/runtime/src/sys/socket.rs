@@ -197,13 +197,23 @@ fn of_the_internet(sender: Option<SocketAddrAny>) -> io::Result<SocketAddr> {
 
 /// Writes of `buffer`, without a signal if nobody is at the other end.
 pub(crate) fn send(socket: impl AsFd, buffer: &[u8]) -> io::Result<usize> {
-    Ok(rustix::net::send(socket, buffer, NO_SIGNAL)?)
+    Ok(rustix::net::send(socket, buffer, NO_SIGNAL).map_err(unless_connecting)?)
+}
+
+/// A socket that connects with its first write (`TCP_FASTOPEN_CONNECT`) has begun to, and taken nothing. When it can be
+/// written to is an event as any.
+fn unless_connecting(error: Errno) -> Errno {
+    if error == Errno::INPROGRESS {
+        Errno::AGAIN
+    } else {
+        error
+    }
 }
 
 /// The same of `buffers`, one after the other, at most [`BUFFERS_MAX`].
 pub(crate) fn send_vectored(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
     let mut nothing = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, buffers, &mut nothing, NO_SIGNAL)?)
+    Ok(rustix::net::sendmsg(socket, buffers, &mut nothing, NO_SIGNAL).map_err(unless_connecting)?)
 }
 
 /// Sends `buffer` to `target`.

@@ -126,3 +126,18 @@ fn what_a_task_never_waits_for_gives_way() {
         task.await.unwrap();
     });
 }
+
+#[cfg(feature = "bytes")]
+#[test]
+fn who_reads_into_a_buffer_what_never_waits_gives_way() {
+    on_runtimes(|| async {
+        let task = Handle::current().spawn_pinned(|| async {
+            all_give_way! {
+                "io::read_buf": futures_lite::io::repeat(1) => |s| {
+                    quadrille::io::read_buf(s, &mut bytes::BytesMut::with_capacity(8)).await.unwrap();
+                };
+            }
+        });
+        task.await.unwrap();
+    });
+}

@@ -15,6 +15,8 @@ use futures_lite::future::poll_once;
 use quadrille::Runtime;
 use quadrille::io::Interest;
 use quadrille::net::{PipeReader, PipeWriter, pipe};
+#[cfg(target_os = "linux")]
+use quadrille::{sync::mpmc, time::timeout};
 
 use crate::temporary::Folder;
 use crate::watched::{on_runtimes, watched};
@@ -188,6 +190,42 @@ fn what_ends_a_read_early_leaves_the_rest_to_be_read() {
             }
             assert!(poll_once(reader.read(&mut buffer)).await.is_none());
         }
+    });
+}
+
+/// A terminal answers the second of two who read at a time that there is nothing, whatever there is, and has no event for
+/// it when the first has done (`n_tty_read`).
+#[cfg(target_os = "linux")]
+#[test]
+fn who_is_in_another_readers_way_reads_the_rest_of_a_terminal() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    const LINE: &[u8] = b"and a byte of it at a time is more than they can read without a meeting\n";
+    let Some((terminal, mut types)) = terminal() else {
+        return;
+    };
+    watched(move || {
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        runtime.block_on(async move {
+            let reader = Arc::new(PipeReader::from_std(terminal.into()).unwrap());
+            let (told, has_read) = mpmc::unbounded();
+            for _ in 0..2 {
+                let (reader, told) = (Arc::clone(&reader), told.clone());
+                quadrille::spawn(async move {
+                    while reader.read(&mut [0]).await.is_ok_and(|count| count > 0) {
+                        told.try_send(()).unwrap();
+                    }
+                });
+            }
+            for round in 0..200 {
+                types.write_all(LINE).unwrap();
+                for byte in 0..LINE.len() {
+                    let outcome = timeout(LIMIT, has_read.recv()).await;
+                    outcome
+                        .unwrap_or_else(|_| panic!("round {round}: {byte} of {}", LINE.len()))
+                        .unwrap();
+                }
+            }
+        });
     });
 }
 

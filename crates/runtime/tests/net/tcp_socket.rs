@@ -202,30 +202,38 @@ fn a_socket_of_std_can_be_connected() {
 #[cfg(target_os = "linux")]
 #[test]
 fn connecting_by_fast_open_waits_for_no_connection() {
+    on_runtimes(|| connects_by_fast_open(false));
+    on_runtimes(|| connects_by_fast_open(true));
+}
+
+#[cfg(target_os = "linux")]
+async fn connects_by_fast_open(writes_nothing_first: bool) {
     const LIMIT: Duration = Duration::from_secs(10);
-    on_runtimes(|| async {
-        let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let socket = TcpSocket::new_v4().unwrap();
-        for option in [libc::TCP_FASTOPEN_CONNECT, libc::TCP_FASTOPEN_NO_COOKIE] {
-            match set_tcp_option(&socket, option) {
-                // The system has no such thing, or has switched it off.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => return,
-                outcome => outcome.unwrap(),
-            }
+    let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    for option in [libc::TCP_FASTOPEN_CONNECT, libc::TCP_FASTOPEN_NO_COOKIE] {
+        match set_tcp_option(&socket, option) {
+            // The system has no such thing, or has switched it off.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => return,
+            outcome => outcome.unwrap(),
         }
-        let stream = timeout(LIMIT, socket.connect(address)).await.unwrap().unwrap();
-        timeout(LIMIT, stream.write_all(b"first")).await.unwrap().unwrap();
-        let server = quadrille::spawn_blocking(move || {
-            let (mut accepted, client) = listener.accept().unwrap();
-            let mut heard = [0; 5];
-            accepted.read_exact(&mut heard).unwrap();
-            (heard, client)
-        });
-        let (heard, client) = timeout(LIMIT, server).await.unwrap().unwrap();
-        assert_eq!(&heard, b"first");
-        assert_eq!(client, stream.local_addr().unwrap());
+    }
+    let stream = timeout(LIMIT, socket.connect(address)).await.unwrap().unwrap();
+    if writes_nothing_first {
+        let written = timeout(LIMIT, stream.write(&[])).await.unwrap();
+        assert_eq!(written.unwrap(), 0, "it connects, and there was nothing to write");
+    }
+    timeout(LIMIT, stream.write_all(b"first")).await.unwrap().unwrap();
+    let server = quadrille::spawn_blocking(move || {
+        let (mut accepted, client) = listener.accept().unwrap();
+        let mut heard = [0; 5];
+        accepted.read_exact(&mut heard).unwrap();
+        (heard, client)
     });
+    let (heard, client) = timeout(LIMIT, server).await.unwrap().unwrap();
+    assert_eq!(&heard, b"first");
+    assert_eq!(client, stream.local_addr().unwrap());
 }
 
 /// Sets an option that has no method, to 1.
