@@ -1,5 +1,6 @@
 //! Waiting for file descriptors: [`AsyncFd`]; the process's standard streams: [`stdin`](stdin()), [`stdout`](stdout())
-//! and [`stderr`]; and passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`].
+//! and [`stderr`]; passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`]; and a stream
+//! in memory: [`duplex`](duplex()).
 //!
 //! Sockets and pipes that are ready to use are in [`net`](crate::net).
 //!
@@ -30,6 +31,7 @@
 mod as_fd;
 mod async_fd;
 mod copy;
+mod duplex;
 mod interest;
 #[cfg(feature = "bytes")]
 mod read_buf;
@@ -47,6 +49,7 @@ pub(crate) use self::as_fd::impl_as_fd;
 pub use self::async_fd::AsyncFd;
 pub(crate) use self::async_fd::{hide_error_if_doomed, hide_poll_error_if_doomed, stopped_unless_doomed};
 pub use self::copy::{copy, copy_bidirectional, copy_bidirectional_with_sizes};
+pub use self::duplex::{DuplexStream, duplex};
 pub use self::interest::{Interest, Ready};
 #[cfg(feature = "bytes")]
 pub use self::read_buf::read_buf;
