@@ -14,9 +14,8 @@
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
 use std::error::Error;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use axum::extract::{Path, State};
@@ -30,7 +29,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use quadrille::Handle;
-use quadrille::hyper::Timer;
+use quadrille::hyper::{Timer, with_graceful_shutdown};
 use quadrille::metrics::PROMETHEUS_CONTENT_TYPE;
 use quadrille::net::{TcpListener, TcpStream};
 use quadrille::signal::unix::{Signal, SignalKind, signal};
@@ -93,13 +92,13 @@ async fn converse(stream: TcpStream, router: Router, stop: CancellationToken) ->
     let service = service_fn(move |request: Request<Incoming>| router.clone().call(request));
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(Timer)
-        .serve_connection(stream, service);
-    let mut connection = pin!(connection);
-    if let Some(outcome) = stop.run_until_cancelled(connection.as_mut()).await {
-        return outcome;
-    }
-    connection.as_mut().graceful_shutdown();
-    connection.await
+        .serve_connection(stream, service)
+        // For a handler that calls `hyper::upgrade::on`: this router has none.
+        .with_upgrades();
+    with_graceful_shutdown(connection, stop.cancelled(), |connection| {
+        connection.graceful_shutdown()
+    })
+    .await
 }
 
 /// What became of the connections.
@@ -121,7 +120,8 @@ async fn serve(listener: TcpListener, stop: CancellationToken, patience: Duratio
     }
     drop(listener);
     connections.close();
-    println!("stopping, connections left: {}", connections.len());
+    // Whoever read this may be gone, which is no reason to cut anybody off.
+    let _ = writeln!(io::stdout(), "stopping, connections left: {}", connections.len());
     // A task that is late ends with the runtime: its connection is closed in the middle of what it is at.
     let _ = timeout(patience, connections.wait()).await;
     Served {
@@ -208,6 +208,9 @@ async fn main() -> Result<(), Failure> {
     }
     stop.cancel();
     let Served { connections, cut_off } = server.await?;
-    println!("served {connections} connections, {cut_off} of them cut off");
+    let _ = writeln!(
+        io::stdout(),
+        "served {connections} connections, {cut_off} of them cut off"
+    );
     Ok(())
 }

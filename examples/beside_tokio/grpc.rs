@@ -19,8 +19,8 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use quadrille::JoinSet;
 use quadrille::hyper::{Executor, Timer};
-use quadrille::net::TcpListener;
-use quadrille::time::Duration;
+use quadrille::net::{TcpListener, TcpStream};
+use quadrille::time::{Duration, timeout};
 use tokio::runtime::{Builder, Handle};
 use tonic::body::Body;
 use tonic::server::UnaryService;
@@ -35,7 +35,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 const METHOD: &str = "/shouting.Shouting/Shout";
 const CALLS: usize = 100;
-/// What a call may take.
+/// What a call may take, and a client's first bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -71,15 +71,25 @@ async fn answer(request: hyper::Request<Incoming>) -> Result<hyper::Response<Bod
     })
 }
 
+/// Serves a client until it ends the connection, or is gone.
+async fn converse(stream: TcpStream) {
+    // hyper waits for a client's first bytes for ever.
+    if timeout(PATIENCE, stream.readable()).await.is_err() {
+        return;
+    }
+    let connection = http2::Builder::new(Executor)
+        .timer(Timer)
+        .keep_alive_interval(Some(PATIENCE))
+        .serve_connection(stream, service_fn(answer));
+    // A client's bad manners are no failure of the server.
+    let _ = connection.await;
+}
+
 /// Serves until it is dropped.
 async fn serve(listener: TcpListener) {
     loop {
         let stream = accept(&listener).await;
-        quadrille::spawn(
-            http2::Builder::new(Executor)
-                .timer(Timer)
-                .serve_connection(stream, service_fn(answer)),
-        );
+        quadrille::spawn(converse(stream));
     }
 }
 

@@ -54,8 +54,17 @@
 //!
 //! # Timeouts
 //!
-//! A connection with a [`Timer`] gives a client 30 seconds for the headers of a request, which is hyper's default; one
-//! without waits for ever. Other timeouts are a [`timeout`](crate::time::timeout) around what they are for.
+//! An HTTP/1 connection with a [`Timer`] gives a client 30 seconds for the headers of a request, which is hyper's
+//! default; one without waits for ever. An HTTP/2 connection, and hyper-util's `auto` before it knows the version, waits
+//! for ever for the first bytes with a [`Timer`], too, and does not end by `graceful_shutdown` before they are there. A
+//! `timeout(limit, stream.readable())` before it is served lets go of who sends nothing, and the builder's
+//! `keep_alive_interval`, which wants a [`Timer`], of who is gone later. Other timeouts are a
+//! [`timeout`](crate::time::timeout) around what they are for.
+//!
+//! # Upgrades
+//!
+//! `hyper::upgrade::on` gives a connection to who wants to speak another protocol over it, WebSocket for example, if
+//! the server calls `with_upgrades` of the connection; without it is an error. axum's own `serve` calls it.
 //!
 //! # A request that is never answered
 //!
@@ -68,29 +77,9 @@
 //! # Graceful shutdown
 //!
 //! A connection is a future: when it is dropped, it is cut off in the middle of what it does. To let it end, call its
-//! `graceful_shutdown` and poll it further: it answers the request that it is at, and closes then. With a
-//! [`CancellationToken`](crate::sync::CancellationToken) that says when:
-//!
-//! ```
-//! # use quadrille::sync::CancellationToken;
-//! # use hyper::service::HttpService;
-//! # async fn serve<S>(stream: quadrille::net::TcpStream, service: S, stop: CancellationToken) -> hyper::Result<()>
-//! # where
-//! #     S: HttpService<hyper::body::Incoming>,
-//! #     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-//! #     S::ResBody: 'static,
-//! #     <S::ResBody as hyper::body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-//! # {
-//! let mut connection = std::pin::pin!(hyper::server::conn::http1::Builder::new().serve_connection(stream, service));
-//! match stop.run_until_cancelled(connection.as_mut()).await {
-//!     Some(outcome) => outcome,
-//!     None => {
-//!         connection.as_mut().graceful_shutdown();
-//!         connection.await
-//!     }
-//! }
-//! # }
-//! ```
+//! `graceful_shutdown` and poll it further: it answers the request that it is at, and closes then.
+//! [`with_graceful_shutdown`] does that when a [`CancellationToken`](crate::sync::CancellationToken), or whatever else
+//! is a future, says so.
 //!
 //! A [`TaskTracker`](crate::task::TaskTracker) waits for all of them, and a [`timeout`](crate::time::timeout) around
 //! that lets nobody hold up the end; the example `json_service` does all three.
@@ -100,6 +89,7 @@
 //! Of the impls of hyper's traits: strict. An operation that was dropped while it was pending has read or written
 //! nothing.
 
+mod graceful;
 mod io;
 mod stream;
 
@@ -107,6 +97,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
+pub use self::graceful::with_graceful_shutdown;
 pub use self::io::Io;
 use crate::runtime::{Handle, spawn};
 use crate::time::{self, Sleep};

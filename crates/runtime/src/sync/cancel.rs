@@ -277,9 +277,9 @@ impl CancellationToken {
         DropGuardRef { token: Some(self) }
     }
 
-    /// The output of `future`, or `None` if the token is cancelled first. It is asked before the future is, each time,
-    /// also by a task that has spent its [budget](crate::coop), which does not poll the future; whichever ends it, the
-    /// future is dropped when this is.
+    /// The output of `future`, or `None` if the token is cancelled first. A token that is cancelled from the start comes
+    /// first, also for a task that has spent its [budget](crate::coop); afterwards, where both have come, the future
+    /// does. It is dropped when this is, whichever ends it.
     ///
     /// # Cancel safety
     /// That of `future`.
@@ -287,6 +287,7 @@ impl CancellationToken {
         UntilCancelled {
             place: Place::new(&self.node),
             future,
+            has_begun: false,
         }
         .await
     }
@@ -299,6 +300,7 @@ impl CancellationToken {
         UntilCancelled {
             place: Place::new(self.node),
             future,
+            has_begun: false,
         }
         .await
     }
@@ -396,6 +398,7 @@ pin_project! {
         place: Place<W>,
         #[pin]
         future: F,
+        has_begun: bool,
     }
 }
 
@@ -404,19 +407,22 @@ impl<W: Watching<State = ()> + AsRef<Node>, F: Future> Future for UntilCancelled
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // Also without budget: a loop that ends when this is `None` would not, if the future were ready each time.
-        let is_cancelled = this.place.of().as_ref().is_cancelled();
-        if is_cancelled {
-            coop::spend();
+        let is_first = !mem::replace(this.has_begun, true);
+        // Once: a loop that ends when this is `None` would not, if the future were ready each time.
+        let comes_first = is_first && this.place.of().as_ref().is_cancelled();
+        if !comes_first {
+            // The token has its turn then as well.
+            ready!(coop::poll_remaining(cx));
+            if let Poll::Ready(output) = this.future.poll(cx) {
+                return Poll::Ready(Some(output));
+            }
         }
-        if is_cancelled || poll_cancelled(this.place, cx).is_ready() {
+        // Also without budget, which the future may spend each time.
+        if this.place.of().as_ref().is_cancelled() {
+            coop::spend();
             return Poll::Ready(None);
         }
-        if !coop::has_budget_remaining() {
-            // Woken by `poll_cancelled`, which has not looked.
-            return Poll::Pending;
-        }
-        Poll::Ready(Some(ready!(this.future.poll(cx))))
+        poll_cancelled(this.place, cx).map(|()| None)
     }
 }
 

@@ -140,3 +140,17 @@ fn a_peer_that_answers_no_ping_is_given_up() {
         let _ = quadrille::spawn_blocking(|| mute.join().unwrap()).await.unwrap();
     });
 }
+
+/// What the documentation says of timeouts. hyper has none before the client's first bytes.
+#[quadrille::test(start_paused = true)]
+async fn who_says_nothing_is_let_go_by_a_timeout_of_readable_alone() {
+    let hour = Duration::from_secs(3600);
+    let (_ours, theirs) = pair().await;
+    assert!(timeout(hour, theirs.readable()).await.is_err());
+    let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::<Bytes>::default())));
+    let server = server::conn::http2::Builder::new(Executor)
+        .timer(Timer)
+        .keep_alive_interval(Some(LIMIT))
+        .serve_connection(theirs, service);
+    assert!(timeout(hour, server).await.is_err());
+}

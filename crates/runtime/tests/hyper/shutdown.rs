@@ -3,16 +3,22 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use bytes::Bytes;
+use futures_lite::future::{block_on, poll_once};
+use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use http_body_util::Full;
 use hyper::Response;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use quadrille::Runtime;
-use quadrille::hyper::Timer;
+use quadrille::hyper::{Io, Timer, with_graceful_shutdown};
+use quadrille::io::duplex;
 use quadrille::net::TcpStream;
-use quadrille::sync::oneshot;
+use quadrille::sync::{CancellationToken, oneshot};
+use quadrille::{Runtime, coop};
 
 use crate::peers::{client, client_and_connection, get, listen, pair, serve, text};
 use crate::watched::{on_runtimes, watched};
@@ -33,17 +39,69 @@ async fn serve_until(
             Ok::<_, Infallible>(Response::new(Full::<Bytes>::from(answer.await.unwrap())))
         }
     });
-    let mut connection = pin!(http1::Builder::new().timer(Timer).serve_connection(stream, service));
-    let mut stop = pin!(stop);
-    let mut is_stopping = false;
-    poll_fn(|cx| {
-        if !is_stopping && stop.as_mut().poll(cx).is_ready() {
-            is_stopping = true;
-            connection.as_mut().graceful_shutdown();
+    let connection = http1::Builder::new().timer(Timer).serve_connection(stream, service);
+    with_graceful_shutdown(connection, stop, |connection| connection.graceful_shutdown()).await
+}
+
+/// On a connection that is new, and on one that is kept.
+#[test]
+fn a_request_that_has_arrived_is_answered_though_the_end_is_told_first() {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    for is_kept in [false, true] {
+        block_on(async {
+            let (mut ours, theirs) = duplex(1024);
+            let stop = CancellationToken::new();
+            let answer = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("answered"))));
+            let connection = http1::Builder::new().serve_connection(Io::new(theirs), answer);
+            let stopped = stop.cancelled();
+            let mut server = pin!(with_graceful_shutdown(connection, stopped, |connection| {
+                connection.graceful_shutdown();
+            }));
+            let mut answers = 1;
+            if is_kept {
+                ours.write_all(REQUEST).await.unwrap();
+                assert!(poll_once(server.as_mut()).await.is_none());
+                answers = 2;
+            }
+            ours.write_all(REQUEST).await.unwrap();
+            stop.cancel();
+            server.await.unwrap();
+            let mut received = String::new();
+            ours.read_to_string(&mut received).await.unwrap();
+            assert_eq!(
+                received.matches("answered").count(),
+                answers,
+                "kept: {is_kept}, {received}"
+            );
+        });
+    }
+}
+
+/// There is no unit left for the signal in any poll of it.
+#[test]
+fn a_connection_that_spends_its_budget_each_time_is_told() {
+    let told = Arc::new(AtomicBool::new(false));
+    let has_told = Arc::clone(&told);
+    let connection = poll_fn(move |cx| {
+        while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+            unit.made_progress();
         }
-        connection.as_mut().poll(cx)
-    })
-    .await
+        if has_told.load(Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    });
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    watched(move || {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let server = runtime.spawn(async move {
+            with_graceful_shutdown(connection, stop.cancelled(), |_| told.store(true, Ordering::Relaxed)).await;
+        });
+        stopping.cancel();
+        runtime.block_on(server).unwrap();
+    });
 }
 
 #[test]

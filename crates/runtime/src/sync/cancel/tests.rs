@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
@@ -146,6 +147,38 @@ fn a_future_runs_until_the_token_is_cancelled() {
         None,
         "the token comes first"
     );
+}
+
+/// What the future has done by then is not thrown away: a connection has begun with a request that has arrived.
+#[test]
+fn a_future_that_has_begun_comes_before_the_token() {
+    let token = CancellationToken::new();
+    let (sender, receiver) = crate::sync::oneshot::channel();
+    let mut run = Box::pin(token.run_until_cancelled(receiver));
+    assert_eq!(block_on(poll_once(run.as_mut())), None);
+    sender.send(1).unwrap();
+    token.cancel();
+    assert_eq!(block_on(run), Some(Ok(1)));
+}
+
+/// It would find no unit left for the token in any poll.
+#[test]
+fn a_future_that_spends_the_budget_each_time_is_cancelled() {
+    let token = CancellationToken::new();
+    let spends = poll_fn(|_| {
+        while coop::has_budget_remaining() {
+            coop::spend();
+        }
+        Poll::<()>::Pending
+    });
+    let mut run = Box::pin(token.run_until_cancelled(spends));
+    coop::start(4);
+    assert_eq!(block_on(poll_once(run.as_mut())), None);
+    token.cancel();
+    coop::start(4);
+    let outcome = block_on(poll_once(run.as_mut()));
+    coop::stop();
+    assert_eq!(outcome, Some(None));
 }
 
 #[test]
