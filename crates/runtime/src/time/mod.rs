@@ -1,4 +1,4 @@
-//! Waiting for time to pass: [`sleep`], [`timeout`], [`interval`].
+//! Waiting for time to pass: [`sleep`], [`timeout`], [`interval`]; streams with a clock: [`stream`].
 //!
 //! An [`Instant`] is one of std's by a clock that tests may [`pause`]. A timer never fires early; on an idle machine it
 //! fires some tens of microseconds late, there is no tick to be rounded up to. Timers belong to the runtime in which
@@ -21,6 +21,7 @@ pub(crate) mod presence;
 mod sleep;
 pub(crate) mod store;
 mod stray;
+pub mod stream;
 mod timeout;
 
 pub use std::time::Duration;
