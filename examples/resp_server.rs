@@ -1,7 +1,8 @@
 //! A server that speaks the protocol of Redis: PING, GET, SET, INCR.
 //!
 //! Watch that all requests that have arrived together are answered by one write: a client that sends many at once (a
-//! pipeline) costs two system calls for all of them.
+//! pipeline) costs two system calls for all of them. But the replies are not gathered without end: a short request may
+//! have a reply of megabytes.
 //!
 //! With an address as argument it serves there until it is killed, so that real clients can load it:
 //! `cargo run --release --example resp_server -- 127.0.0.1:7007` and
@@ -13,11 +14,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
-use std::net::{self, SocketAddr};
+use std::net::{self, Shutdown, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bytes::{Buf, BytesMut};
 use quadrille::net::{TcpListener, TcpStream};
+use quadrille::time::{Duration, timeout};
 use quadrille_examples::accept;
 
 #[path = "resp/protocol.rs"]
@@ -25,6 +26,11 @@ mod protocol;
 
 /// There is room for so many bytes at each read.
 const READ_MIN: usize = 16 << 10;
+/// Replies of more bytes are written before the next request is answered, and room for more is given back.
+const KEPT_MAX: usize = 64 << 10;
+/// For how long, and how many bytes, a client that has been refused is listened to.
+const PATIENCE: Duration = Duration::from_secs(1);
+const IGNORED_MAX: usize = 16 << 20;
 
 type Part = HashMap<Vec<u8>, Vec<u8>>;
 
@@ -47,7 +53,7 @@ impl Store {
         let mut part = self.part(key);
         let number = match part.get(key) {
             None => 0,
-            Some(value) => str::from_utf8(value).ok()?.parse::<i64>().ok()?,
+            Some(value) => protocol::decimal(value)?,
         };
         let number = number.checked_add(1)?;
         part.insert(key.to_vec(), number.to_string().into_bytes());
@@ -64,7 +70,7 @@ async fn serve(listener: TcpListener) {
 }
 
 async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
-    let (mut input, mut output) = (BytesMut::new(), Vec::new());
+    let (mut input, mut output) = (Vec::new(), Vec::new());
     loop {
         input.reserve(READ_MIN);
         if connection.read_buf(&mut input).await? == 0 {
@@ -80,17 +86,42 @@ async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
                 Ok(None) => break None,
                 Err(malformed) => break Some(malformed),
             }
+            if output.len() > KEPT_MAX {
+                connection.write_all(&output).await?;
+                output.clear();
+            }
         };
-        input.advance(done);
+        if done > 0 {
+            input.drain(..done);
+            input.shrink_to(KEPT_MAX);
+        }
         if let Some(malformed) = &malformed {
             protocol::error(&mut output, malformed.0);
         }
         connection.write_all(&output).await?;
         output.clear();
+        output.shrink_to(KEPT_MAX);
         if malformed.is_some() {
-            return Ok(());
+            return hang_up(&connection).await;
         }
     }
+}
+
+/// Ends a connection so that the last reply arrives. The system discards what is on its way if a socket is closed
+/// while there is something to read.
+async fn hang_up(connection: &TcpStream) -> io::Result<()> {
+    connection.shutdown(Shutdown::Write)?;
+    let ignore = async {
+        let (mut ignored, mut buffer) = (0, vec![0; READ_MIN]);
+        while ignored < IGNORED_MAX {
+            match connection.read(&mut buffer).await? {
+                0 => break,
+                length => ignored += length,
+            }
+        }
+        Ok(())
+    };
+    timeout(PATIENCE, ignore).await?
 }
 
 fn answer(words: &[&[u8]], store: &Store, out: &mut Vec<u8>) {

@@ -67,6 +67,17 @@ impl Server {
         assert!(status.success(), "kill {signal} {process}: {status}");
     }
 
+    /// A line of what Linux tells of the process, such as `VmRSS`, in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn memory(&self, line: &str) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let value = status
+            .lines()
+            .find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));
+        let kilobytes = value.and_then(|value| value.trim().strip_suffix(" kB")).expect(line);
+        kilobytes.parse::<usize>().unwrap() << 10
+    }
+
     /// What it says next.
     pub(crate) fn line(&mut self) -> String {
         read_line(&mut self.output)
