@@ -22,8 +22,8 @@ use quadrille::signal::unix::{SignalKind, signal};
 use quadrille::sync::CancellationToken;
 use quadrille::sync::broadcast::{self, RecvError};
 use quadrille::task::TaskTracker;
-use quadrille::thread::{self, BlockingIo};
-use quadrille::time::{Duration, timeout};
+use quadrille::thread;
+use quadrille::time::{Duration, Instant, timeout, timeout_at};
 use quadrille::{Wait, select};
 use quadrille_examples::accept;
 use tungstenite::protocol::frame::coding::CloseCode;
@@ -32,8 +32,8 @@ use tungstenite::{Message, Utf8Bytes, WebSocket};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// How long a member may keep its thread waiting as it enters, or until there is room for what it is told; and the
-/// server, at the end.
+/// How long a member may keep its thread waiting until it has entered, until there is room for what it is told, and
+/// until it has left; and the server, at the end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Messages that a member may be behind.
 const BEHIND_MAX: usize = 256;
@@ -80,9 +80,11 @@ impl Elsewhere {
 
 /// What tungstenite takes for a socket.
 struct Connection {
-    io: BlockingIo<TcpStream>,
+    stream: TcpStream,
     /// Nobody is listened to but the member while there is none: when it enters, and when it leaves.
     elsewhere: Option<Elsewhere>,
+    /// Until when that may take, however many bytes come one by one.
+    alone_until: Instant,
     /// Why the last read was broken off.
     news: Option<News>,
 }
@@ -90,12 +92,11 @@ struct Connection {
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(elsewhere) = &mut self.elsewhere else {
-            return self.io.read(buffer);
+            return timeout_at(self.alone_until, self.stream.read(buffer)).wait()?;
         };
-        let stream = self.io.get_ref();
         let first = async {
             select! {
-                read = stream.read(buffer) => Ok(read),
+                read = self.stream.read(buffer) => Ok(read),
                 news = elsewhere.next() => Err(news),
             }
         };
@@ -107,12 +108,14 @@ impl Read for Connection {
 }
 
 impl Write for Connection {
+    /// Fails with `TimedOut` where there is no room: after `WouldBlock`, as with a limit of `BlockingIo`'s, tungstenite
+    /// would try the answer to a ping again and again.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.io.write(bytes)
+        self.stream.write(bytes).wait_timeout(PATIENCE)?
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.io.flush()
+        Ok(())
     }
 }
 
@@ -144,12 +147,10 @@ impl Server {
 
     /// A member's time in the room: it ends with an error, mostly that the connection was closed.
     fn attend(&self, stream: TcpStream, member: SocketAddr) -> Result<(), Failure> {
-        let mut io = BlockingIo::new(stream);
-        io.set_read_timeout(Some(PATIENCE))?;
-        io.set_write_timeout(Some(PATIENCE))?;
         let connection = Connection {
-            io,
+            stream,
             elsewhere: None,
+            alone_until: Instant::now() + PATIENCE,
             news: None,
         };
         // Its buffer has 128 KiB else, for each member.
@@ -198,7 +199,9 @@ impl Server {
 
 /// Tells the member that the server goes, and waits for its answer: until reading fails.
 fn farewell(socket: &mut WebSocket<Connection>) -> tungstenite::Result<()> {
-    socket.get_mut().elsewhere = None;
+    let connection = socket.get_mut();
+    connection.elsewhere = None;
+    connection.alone_until = Instant::now() + PATIENCE;
     socket.close(Some(CloseFrame {
         code: CloseCode::Away,
         reason: Utf8Bytes::from_static("the server ends"),
@@ -244,6 +247,11 @@ fn all_hear_the_end(clients: Vec<Client>) {
     }
 }
 
+/// Prints a line. That nobody reads any more what the server prints is no reason to end it, as `println!` would.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
 #[quadrille::main]
 async fn main() -> Result<(), Failure> {
     let argument = std::env::args().nth(1);
@@ -261,17 +269,17 @@ async fn main() -> Result<(), Failure> {
     } else {
         let clients = quadrille::spawn_blocking(move || all_talk(address)).await??;
         let heard = MEMBERS * (MEMBERS - 1) * MESSAGES;
-        println!("{MEMBERS} members heard {heard} messages of one another");
+        say(&format!("{MEMBERS} members heard {heard} messages of one another"));
         clients
     };
 
     server.stop.cancel();
     accepting.await.expect("it doesn't panic");
     server.members.close();
-    println!("stopping, members left: {}", server.members.len());
+    say(&format!("stopping, members left: {}", server.members.len()));
     let hearing = quadrille::spawn_blocking(move || all_hear_the_end(clients));
     // A thread that is late ends with the runtime: it is unwound from where it waits, and its connection closed.
     let _ = timeout(PATIENCE, server.members.wait()).await;
-    println!("stopped, members cut off: {}", server.members.len());
+    say(&format!("stopped, members cut off: {}", server.members.len()));
     Ok(hearing.await?)
 }

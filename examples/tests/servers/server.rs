@@ -14,7 +14,8 @@ pub(crate) fn program(name: &str) -> PathBuf {
 /// A running example; it is ended when this is dropped.
 pub(crate) struct Server {
     child: Child,
-    output: BufReader<ChildStdout>,
+    /// `None` if nobody reads it any more.
+    output: Option<BufReader<ChildStdout>>,
     pub(crate) address: String,
 }
 
@@ -53,6 +54,7 @@ impl Server {
             .strip_prefix("listening on ")
             .unwrap_or_else(|| panic!("example {name}: expected \"listening on ADDRESS\", got {line:?}"))
             .to_owned();
+        let output = Some(output);
         Server { child, output, address }
     }
 
@@ -80,13 +82,20 @@ impl Server {
 
     /// What it says next.
     pub(crate) fn line(&mut self) -> String {
-        read_line(&mut self.output)
+        read_line(self.output.as_mut().expect("somebody reads"))
+    }
+
+    /// From now on nobody reads what it says: to write it is an error.
+    pub(crate) fn hear_no_more(&mut self) {
+        self.output = None;
     }
 
     /// Lets it end by itself; what it says last.
     pub(crate) fn end(mut self) -> String {
         let mut rest = String::new();
-        self.output.read_to_string(&mut rest).unwrap();
+        if let Some(output) = &mut self.output {
+            output.read_to_string(&mut rest).unwrap();
+        }
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}, after {rest:?}");
         rest

@@ -1,7 +1,8 @@
 //! The chat over WebSocket, with clients over sockets of std.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
 
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message, WebSocket};
@@ -96,4 +97,55 @@ fn websocket_chat_says_farewell_to_its_members_when_it_is_interrupted() {
     drop(members);
     assert_eq!(server.end(), "stopped, members cut off: 0\n");
     let _ = silent.read_to_end(&mut Vec::new());
+}
+
+/// Whether the server has closed the connection, or does so within a second.
+fn is_over(socket: &mut TcpStream) -> bool {
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    match socket.read(&mut [0]) {
+        Ok(length) => length == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+#[test]
+fn websocket_chat_lets_go_who_enters_byte_by_byte() {
+    let server = Server::start("websocket_chat");
+    let mut slow = TcpStream::connect(&server.address).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    // Each byte comes well within the time for which the server waits.
+    let is_let_go = (0..10).any(|_| is_over(&mut slow) || slow.write_all(b"a").is_err());
+    assert!(is_let_go, "the server still waits after 10 seconds");
+}
+
+#[test]
+fn websocket_chat_lets_go_who_pings_and_does_not_read() {
+    let server = Server::start("websocket_chat");
+    let mut deaf = Member::enter(&server, 0);
+    let socket = deaf.socket.get_mut();
+    socket.set_write_timeout(Some(Duration::from_secs(15))).unwrap();
+    // 125 bytes, masked with zeros: all that a ping may have.
+    let ping = [b"\x89\xfd\0\0\0\0".as_slice(), &[b'x'; 125]].concat();
+    let pings = ping.repeat(512);
+    let error = loop {
+        if let Err(error) = socket.write_all(&pings) {
+            break error;
+        }
+    };
+    assert_ne!(
+        error.kind(),
+        ErrorKind::WouldBlock,
+        "the server neither reads nor hangs up"
+    );
+}
+
+#[test]
+fn websocket_chat_says_farewell_though_nobody_hears_what_it_prints() {
+    let mut server = Server::start("websocket_chat");
+    let mut member = Member::enter(&server, 0);
+    server.hear_no_more();
+    server.signal("-INT");
+    assert!(matches!(member.socket.read().unwrap(), Message::Close(Some(_))));
+    assert!(matches!(member.socket.read().unwrap_err(), Error::ConnectionClosed));
+    server.end();
 }
