@@ -128,7 +128,7 @@ async fn run(tokio: Handle) -> Result<(), Failure> {
     try_out(tokio.spawn(async move { there.connect().await }).await??).await?;
     // Here, all of it. A limit is what is around a call.
     let here = endpoint.executor(Executor).connect_with_connector(Connector).await?;
-    quadrille::time::timeout(PATIENCE, try_out(here)).await??;
+    timeout(PATIENCE, try_out(here)).await??;
     Ok(())
 }
 

@@ -454,8 +454,8 @@ impl Default for Skip {
 pub struct WakeCost {
     /// Default auto, which is on. Off: one is unparked unless somebody searches.
     pub mode: Mode,
-    /// What waking is taken to cost before it was measured, also if that is more than `most`. Default 10 us, at most 1 s.
-    /// Ours, assumed.
+    /// What waking is taken to cost before it was measured, also if that is more than `most`. Default 10 us, at most 1
+    /// s. Ours, assumed.
     pub first: Nanos,
     /// What it costs at least, whatever was measured. Default 1 us, at most `most`. Ours, assumed: less than any system
     /// call with a switch of threads takes.

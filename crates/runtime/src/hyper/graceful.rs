@@ -5,10 +5,10 @@ use std::pin::{Pin, pin};
 
 /// Drives `connection` to its end; once `signal` is ready, calls `shut_down` of it and drives it further.
 ///
-/// `connection` is hyper's future of a connection, `shut_down` its `graceful_shutdown`, and `signal` whatever says when,
-/// as [`cancelled`](crate::sync::CancellationToken::cancelled) of a token. A request of whose arrival the task has been
-/// woken by then is answered, also the first: the connection is polled once more before it is told. One that comes later
-/// is not; over HTTP/1 its client sees the connection closed.
+/// `connection` is hyper's future of a connection, `shut_down` its `graceful_shutdown`, and `signal` whatever says
+/// when, as [`cancelled`](crate::sync::CancellationToken::cancelled) of a token. A request of whose arrival the task
+/// has been woken by then is answered, also the first: the connection is polled once more before it is told. One that
+/// comes later is not; over HTTP/1 its client sees the connection closed.
 ///
 /// ```
 /// # use quadrille::sync::CancellationToken;

@@ -55,9 +55,9 @@
 //! # Timeouts
 //!
 //! An HTTP/1 connection with a [`Timer`] gives a client 30 seconds for the headers of a request, which is hyper's
-//! default; one without waits for ever. An HTTP/2 connection, and hyper-util's `auto` before it knows the version, waits
-//! for ever for the first bytes with a [`Timer`], too, and does not end by `graceful_shutdown` before they are there. A
-//! `timeout(limit, stream.readable())` before it is served lets go of who sends nothing, and the builder's
+//! default; one without waits for ever. An HTTP/2 connection, and hyper-util's `auto` before it knows the version,
+//! waits for ever for the first bytes with a [`Timer`], too, and does not end by `graceful_shutdown` before they are
+//! there. A `timeout(limit, stream.readable())` before it is served lets go of who sends nothing, and the builder's
 //! `keep_alive_interval`, which wants a [`Timer`], of who is gone later. Other timeouts are a
 //! [`timeout`](crate::time::timeout) around what they are for.
 //!

@@ -1,6 +1,6 @@
 //! Waiting for file descriptors: [`AsyncFd`]; the process's standard streams: [`stdin`](stdin()), [`stdout`](stdout())
-//! and [`stderr`]; passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`]; and a stream
-//! in memory: [`duplex`](duplex()).
+//! and [`stderr`]; passing on what one stream says to another: [`copy`](copy()) and [`copy_bidirectional`]; and a
+//! stream in memory: [`duplex`](duplex()).
 //!
 //! Sockets and pipes that are ready to use are in [`net`](crate::net).
 //!

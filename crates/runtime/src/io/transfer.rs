@@ -229,9 +229,9 @@ impl<T: AsFd> AsyncFd<T> {
     /// An operation that needs the sides of `interest` has answered `WouldBlock` after `ticks`: clears those that are
     /// not ready, and returns them.
     ///
-    /// Of one side the answer says all. Of two it doesn't say which, and of a terminal not that there is nothing: a side
-    /// that is ready and was cleared would stay so, since there is no event until it has been otherwise. So the system
-    /// is asked.
+    /// Of one side the answer says all. Of two it doesn't say which, and of a terminal not that there is nothing: a
+    /// side that is ready and was cleared would stay so, since there is no event until it has been otherwise. So the
+    /// system is asked.
     fn clear_unready(&self, interest: Interest, ticks: [Tick; 2]) -> Option<Interest> {
         let [read, write] = ticks;
         let now = if self.is_terminal || (interest.is_readable() && interest.is_writable()) {

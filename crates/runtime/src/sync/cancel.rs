@@ -277,9 +277,9 @@ impl CancellationToken {
         DropGuardRef { token: Some(self) }
     }
 
-    /// The output of `future`, or `None` if the token is cancelled first. A token that is cancelled from the start comes
-    /// first, also for a task that has spent its [budget](crate::coop); afterwards, where both have come, the future
-    /// does. It is dropped when this is, whichever ends it.
+    /// The output of `future`, or `None` if the token is cancelled first. A token that is cancelled from the start
+    /// comes first, also for a task that has spent its [budget](crate::coop); afterwards, where both have come, the
+    /// future does. It is dropped when this is, whichever ends it.
     ///
     /// # Cancel safety
     /// That of `future`.

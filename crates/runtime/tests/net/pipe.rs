@@ -193,8 +193,8 @@ fn what_ends_a_read_early_leaves_the_rest_to_be_read() {
     });
 }
 
-/// A terminal answers the second of two who read at a time that there is nothing, whatever there is, and has no event for
-/// it when the first has done (`n_tty_read`).
+/// A terminal answers the second of two who read at a time that there is nothing, whatever there is, and has no event
+/// for it when the first has done (`n_tty_read`).
 #[cfg(target_os = "linux")]
 #[test]
 fn who_is_in_another_readers_way_reads_the_rest_of_a_terminal() {
