@@ -20,8 +20,8 @@
 //!    its waker would cross between their caches each time.
 //! 9. Home's cache is too busy to search (policy 2), or the task was moved often enough in this window and home gets on
 //!    with its work, or home is hardly busy (policy 4): queued at home.
-//! 10. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating over
-//!     its groups. The task moves house.
+//! 10. The cache that its set prefers has room: an idle worker there is claimed; else one of home's cache, rotating
+//!     over its groups. The task moves house.
 //! 11. Otherwise: queued at home, not at the waker, so that the data stays where it is; what exceeds a few tasks a
 //!     member goes to the queue of the cache, which thieves need no group lock for.
 //!
