@@ -92,6 +92,10 @@ struct Connection {
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(elsewhere) = &mut self.elsewhere else {
+            // Also of who sends without a pause.
+            if Instant::now() >= self.alone_until {
+                return Err(ErrorKind::TimedOut.into());
+            }
             return timeout_at(self.alone_until, self.stream.read(buffer)).wait()?;
         };
         let first = async {

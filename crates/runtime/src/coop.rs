@@ -29,7 +29,7 @@ use core::cell::Cell;
 use core::future::Future;
 use core::marker::PhantomData;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
@@ -100,6 +100,18 @@ pub(crate) fn poll_progress<T>(cx: &mut Context<'_>, operation: impl FnOnce(&mut
     }
     let result = operation(cx);
     if result.is_ready() {
+        spend();
+    }
+    result
+}
+
+/// The same of what may be somebody else's, or pay for itself: a unit is spent only if it has spent none.
+#[inline]
+pub(crate) fn poll_paid<T>(cx: &mut Context<'_>, operation: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    ready!(poll_remaining(cx));
+    let units = UNITS.get();
+    let result = operation(cx);
+    if result.is_ready() && UNITS.get() == units {
         spend();
     }
     result

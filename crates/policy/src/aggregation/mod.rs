@@ -43,7 +43,7 @@ pub use set_id::SetId;
 pub struct SetView<'a> {
     /// Run time of the set by last-level cache, ns, halved each epoch: at a steady pace twice that of an epoch.
     pub occupancy: &'a [u64],
-    /// Runs of its tasks, halved each epoch.
+    /// Runs of its tasks, each as [`SetView::POLL`], halved each epoch.
     pub polls: u64,
     /// Its tasks, as far as they are known: those that ran on average count by themselves.
     pub tasks: u32,
@@ -56,6 +56,9 @@ pub struct SetView<'a> {
 }
 
 impl SetView<'_> {
+    /// What a run counts as in `polls`: a few that are halved are not rounded away.
+    pub const POLL: u64 = 256;
+
     fn run_time(&self) -> u64 {
         self.occupancy.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
@@ -74,8 +77,8 @@ impl SetPolicy {
     /// Looks at the preference once an epoch; says whether anything changed, which is when others are told.
     ///
     /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`] before
-    /// this epoch, or whose tasks run for long and are seldom woken. After such a pause the first to tell does not say
-    /// the last of them alone, unless it has run for an epoch. A set that does not run has no epochs, and keeps what it
+    /// this epoch, or whose tasks run for long and are seldom woken. Right after such a pause they are not taken to be of
+    /// the last kind, unless they have run for an epoch. A set that does not run has no epochs, and keeps what it
     /// had until it runs again.
     pub fn update(&mut self, config: &Aggregation, view: &SetView<'_>) -> bool {
         let old = *self;
@@ -124,24 +127,27 @@ fn is_private(config: &Aggregation, view: &SetView<'_>) -> bool {
     if view.polls == 0 {
         return false;
     }
-    let long = view.run_time() / view.polls >= config.spread_slice.0;
+    let per_run = u128::from(view.run_time()) * u128::from(SetView::POLL) / u128::from(view.polls);
+    let long = per_run >= u128::from(config.spread_slice.0);
     let two_epochs = u128::from(config.epoch.0) * 2;
     // Fewer wakes in two epochs than so many a second for each task that runs, one at least; without a division, which
     // would round what is less than one away.
     let running = u128::from(running(config, view).max(1024));
-    let allowed = (u128::from(config.spread_wakes) * two_epochs).saturating_mul(running);
+    let allowed = (u128::from(config.spread_wakes) * two_epochs).saturating_mul(running * u128::from(SetView::POLL));
     long && u128::from(view.polls) * 1024 * 1_000_000_000 < allowed
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
 
     const VIEW: SetView<'static> = SetView {
         occupancy: &[],
-        polls: 1_000_000,
+        polls: 1_000_000 * SetView::POLL,
         tasks: 4,
         llc_workers: 10,
         last_run: Some(Nanos(1_000 * MS)),
@@ -220,7 +226,7 @@ mod tests {
         let mut set = SetPolicy::default();
         let view = SetView {
             occupancy: &[occupancy_ms * MS],
-            polls,
+            polls: polls * SetView::POLL,
             ..VIEW
         };
         set.update(&Aggregation::default(), &view);
@@ -268,12 +274,52 @@ mod tests {
             let mut set = SetPolicy::default();
             let view = SetView {
                 occupancy: &[2 * config.epoch.0],
-                polls: 1,
+                polls: SetView::POLL,
                 ..VIEW
             };
             set.update(&config, &view);
             let preferred = (!spread).then_some(LlcId(0));
             assert_eq!((set.spread, set.preferred), (spread, preferred), "{config:?}");
+        }
+    }
+
+    /// What is told `every` ms for long, of runs of so many us.
+    #[test]
+    fn at_a_steady_pace_the_average_run_is_that_of_one() {
+        for (every_ms, run_us, spread) in [
+            (12, 600, false),
+            (12, 990, false),
+            (12, 1_100, true),
+            (20, 5_000, true),
+            (10, 5_000, true),
+            (5, 4_000, false), // 200 wakes a second
+        ] {
+            let (mut set, config) = (SetPolicy::default(), Aggregation::default());
+            let (mut occupancy, mut polls, mut due, mut seen) = (0, 0, 0, vec![]);
+            for turn in 1..100 {
+                let now = turn * every_ms * MS;
+                occupancy += run_us * 1_000;
+                polls += SetView::POLL;
+                if now < due {
+                    continue;
+                }
+                let view = SetView {
+                    occupancy: &[occupancy],
+                    polls,
+                    last_run: Some(Nanos(now - every_ms * MS)),
+                    now: Nanos(now),
+                    ..VIEW
+                };
+                set.update(&config, &view);
+                seen.push(set.spread);
+                occupancy /= 2;
+                polls /= 2;
+                due = now + config.epoch.0;
+            }
+            assert!(
+                seen[20..].iter().all(|now| *now == spread),
+                "{every_ms} ms, {run_us} us: {seen:?}"
+            );
         }
     }
 
@@ -293,7 +339,7 @@ mod tests {
             let mut set = SetPolicy::default();
             let view = SetView {
                 occupancy: &[run, 0],
-                polls: 1,
+                polls: SetView::POLL,
                 last_run,
                 ..VIEW
             };

@@ -2,13 +2,16 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::task::Poll;
+
+use crate::coop;
 
 /// Drives `connection` to its end; once `signal` is ready, calls `shut_down` of it and drives it further.
 ///
 /// `connection` is hyper's future of a connection, `shut_down` its `graceful_shutdown`, and `signal` whatever says
-/// when, as [`cancelled`](crate::sync::CancellationToken::cancelled) of a token. A request of whose arrival the task
-/// has been woken by then is answered, also the first: the connection is polled once more before it is told. One that
-/// comes later is not; over HTTP/1 its client sees the connection closed.
+/// when, as [`cancelled`](crate::sync::CancellationToken::cancelled) of a token. The request that it is at is answered,
+/// also one that has just arrived: the connection is polled once more before it is told. What comes behind that is not,
+/// over HTTP/1; the client sees the connection closed.
 ///
 /// ```
 /// # use quadrille::sync::CancellationToken;
@@ -30,26 +33,33 @@ use std::pin::{Pin, pin};
 ///
 /// # Cancel safety
 ///
-/// None: the connection is dropped, and cut off in the middle of what it does.
+/// Not safe: the connection is dropped, and cut off in the middle of what it does.
 pub async fn with_graceful_shutdown<C: Future>(
     connection: C,
     signal: impl Future,
     shut_down: impl FnOnce(Pin<&mut C>),
 ) -> C::Output {
     let (mut connection, mut signal) = (pin!(connection), pin!(signal));
-    let mut shut_down = Some(shut_down);
+    let (mut shut_down, mut is_told) = (Some(shut_down), false);
     poll_fn(move |cx| {
         // Asked before the connection is polled, which may spend the budget of every poll, and heeded after that.
-        let is_told = shut_down.is_some() && signal.as_mut().poll(cx).is_ready();
-        let outcome = connection.as_mut().poll(cx);
-        if outcome.is_pending()
-            && is_told
-            && let Some(shut_down) = shut_down.take()
-        {
-            shut_down(connection.as_mut());
-            return connection.as_mut().poll(cx);
+        is_told = is_told || signal.as_mut().poll(cx).is_ready();
+        // Without a unit it can't read what has arrived.
+        let can_read = coop::has_budget_remaining();
+        if let Poll::Ready(output) = connection.as_mut().poll(cx) {
+            return Poll::Ready(output);
         }
-        outcome
+        if !is_told || shut_down.is_none() {
+            return Poll::Pending;
+        }
+        if !can_read {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        if let Some(shut_down) = shut_down.take() {
+            shut_down(connection.as_mut());
+        }
+        connection.as_mut().poll(cx)
     })
     .await
 }

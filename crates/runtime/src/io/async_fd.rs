@@ -49,6 +49,7 @@ pub struct AsyncFd<T: AsFd> {
     io: Option<T>,
     registration: Registration,
     /// While somebody else reads, a read answers `WouldBlock` whatever there is, and no event tells when he has done.
+    /// Only where all that reads is ours: somebody else's operation may wait for more.
     pub(super) is_terminal: bool,
 }
 
@@ -81,13 +82,10 @@ impl<T: AsFd> AsyncFd<T> {
     #[track_caller]
     pub fn with_interest(io: T, interest: Interest) -> io::Result<Self> {
         sys::fd::set_nonblocking(io.as_fd())?;
-        let is_terminal = sys::fd::may_be_terminal(io.as_fd())?;
-        let mut fd = Self::from_nonblocking(io, interest)?;
-        fd.is_terminal = is_terminal;
-        Ok(fd)
+        Self::from_nonblocking(io, interest)
     }
 
-    /// The same for what is in non-blocking mode already, and no terminal.
+    /// The same for what is in non-blocking mode already.
     #[track_caller]
     pub(crate) fn from_nonblocking(io: T, interest: Interest) -> io::Result<Self> {
         runtime::with_current(|shared| Self::register(shared, io, interests_of(interest)))
@@ -117,6 +115,15 @@ impl<T: AsFd> AsyncFd<T> {
     #[track_caller]
     pub(crate) fn reader(io: T) -> io::Result<Self> {
         Self::with_interest(io, Interest::READABLE)
+    }
+
+    /// The same for what may be a terminal, and is read by operations of this crate alone.
+    #[track_caller]
+    pub(crate) fn byte_reader(io: T) -> io::Result<Self> {
+        let is_terminal = sys::fd::may_be_terminal(io.as_fd())?;
+        let mut fd = Self::reader(io)?;
+        fd.is_terminal = is_terminal;
+        Ok(fd)
     }
 
     /// Watches `io` for writing only.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -10,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use futures_io::{AsyncRead, AsyncWrite};
 
 use crate::coop;
+use crate::net::stream::poll_nothing;
 
 /// Two ends of a stream in memory, each of which reads what the other has written. At most `size_max` bytes are on
 /// their way in each direction; who writes more waits until some are read.
@@ -125,7 +127,7 @@ impl Pipe {
                 return Poll::Pending;
             }
             if fresh.is_some() {
-                let _old = std::mem::replace(place, fresh);
+                let _old = mem::replace(place, fresh);
                 drop(state);
                 return Poll::Pending;
             }
@@ -134,19 +136,20 @@ impl Pipe {
         }
     }
 
-    /// Ends it for whoever writes; what is there is read by who reads, unless that `is_gone`.
-    fn close(&self, is_gone: bool) {
+    /// For who writes: nothing comes any more. What is there is still read.
+    fn end(&self) {
         let mut state = self.state();
         state.is_closed = true;
-        let bytes = if is_gone {
-            std::mem::take(&mut state.bytes)
-        } else {
-            VecDeque::new()
-        };
-        let waiting = std::mem::take(&mut state.waiting);
+        let waiting = mem::take(&mut state.waiting);
         drop(state);
-        drop(bytes);
         waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// For who reads, and has gone: what is there, and whatever is written, is for nobody.
+    fn abandon(&self) {
+        let bytes = mem::take(&mut self.state().bytes);
+        drop(bytes);
+        self.end();
     }
 }
 
@@ -164,14 +167,14 @@ impl State {
         }
         let fits = buf.len().min(self.size_max - self.bytes.len());
         self.bytes.extend(&buf[..fits]);
-        (fits > 0).then_some(Ok(fits))
+        (fits > 0 || buf.is_empty()).then_some(Ok(fits))
     }
 }
 
 impl AsyncRead for DuplexStream {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         if buf.is_empty() {
-            return Poll::Ready(Ok(0));
+            return poll_nothing(cx);
         }
         coop::poll_progress(cx, |cx| self.incoming.poll(Side::Reads, cx, |state| state.read(buf)))
     }
@@ -179,9 +182,6 @@ impl AsyncRead for DuplexStream {
 
 impl AsyncWrite for DuplexStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if buf.is_empty() {
-            return Poll::Ready(Ok(0));
-        }
         coop::poll_progress(cx, |cx| self.outgoing.poll(Side::Writes, cx, |state| state.write(buf)))
     }
 
@@ -190,15 +190,15 @@ impl AsyncWrite for DuplexStream {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.outgoing.close(false);
+        self.outgoing.end();
         Poll::Ready(Ok(()))
     }
 }
 
 impl Drop for DuplexStream {
     fn drop(&mut self) {
-        self.outgoing.close(false);
-        self.incoming.close(true);
+        self.outgoing.end();
+        self.incoming.abandon();
     }
 }
 
@@ -262,7 +262,9 @@ mod tests {
                     other.write(b"a").await.map_err(|error| error.kind())
                 } else {
                     one.close().await.unwrap();
-                    assert_eq!(one.write(b"a").await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+                    for bytes in [&b"a"[..], b""] {
+                        assert_eq!(one.write(bytes).await.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+                    }
                     assert_eq!(other.write(b"a").await.unwrap(), 1);
                     let mut buf = [0];
                     assert_eq!(one.read(&mut buf).await.unwrap(), 1);

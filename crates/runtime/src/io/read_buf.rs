@@ -54,5 +54,5 @@ where
         return poll_fn(poll_nothing).await;
     }
     // Also where the reader isn't ours: who always has something gives way.
-    poll_fn(|cx| coop::poll_progress(cx, |cx| poll_read(Pin::new(&mut *reader), cx, buffer))).await
+    poll_fn(|cx| coop::poll_paid(cx, |cx| poll_read(Pin::new(&mut *reader), cx, buffer))).await
 }

@@ -193,7 +193,7 @@ impl<T: AsFd> AsyncFd<T> {
             match operation() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let missing = self.clear_unready(interest, ticks);
-                    if missing.is_none() && !self.is_terminal {
+                    if missing.is_none() {
                         // The operation waits for something else. Or they have become ready since: that is an event,
                         // told or yet to come.
                         self.forget_ready(interest, ticks);
@@ -213,10 +213,8 @@ impl<T: AsFd> AsyncFd<T> {
         let outcome = operation();
         if matches!(&outcome, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
             let _ = self.clear_unready(interest, ticks);
-            if !self.is_terminal {
-                // Who waits for both next would not wait.
-                self.forget_ready(interest, ticks);
-            }
+            // Who waits for both next would not wait.
+            self.forget_ready(interest, ticks);
         }
         outcome
     }
@@ -229,12 +227,11 @@ impl<T: AsFd> AsyncFd<T> {
     /// An operation that needs the sides of `interest` has answered `WouldBlock` after `ticks`: clears those that are
     /// not ready, and returns them.
     ///
-    /// Of one side the answer says all. Of two it doesn't say which, and of a terminal not that there is nothing: a
-    /// side that is ready and was cleared would stay so, since there is no event until it has been otherwise. So the
-    /// system is asked.
+    /// Of one side the answer says all. Of two it doesn't say which: a side that is ready and was cleared would stay
+    /// so, since there is no event until it has been otherwise. So the system is asked.
     fn clear_unready(&self, interest: Interest, ticks: [Tick; 2]) -> Option<Interest> {
         let [read, write] = ticks;
-        let now = if self.is_terminal || (interest.is_readable() && interest.is_writable()) {
+        let now = if interest.is_readable() && interest.is_writable() {
             // It has no memory for the question: as if nothing were ready.
             poll_now(self.as_fd()).unwrap_or_default()
         } else {

@@ -66,7 +66,8 @@ impl PipeReader {
     }
 
     /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is read like a pipe can be
-    /// made one.
+    /// made one. Several tasks may read a terminal at a time, as any; with an [`AsyncFd`] one that is in the way of
+    /// another waits for the next line.
     ///
     /// # Errors
     ///
@@ -78,7 +79,7 @@ impl PipeReader {
     #[track_caller]
     pub fn from_std(pipe: io::PipeReader) -> io::Result<PipeReader> {
         Ok(PipeReader {
-            fd: AsyncFd::reader(pipe)?,
+            fd: AsyncFd::byte_reader(pipe)?,
         })
     }
 

@@ -287,7 +287,7 @@ impl CancellationToken {
         UntilCancelled {
             place: Place::new(&self.node),
             future,
-            has_begun: false,
+            was_polled: false,
         }
         .await
     }
@@ -300,7 +300,7 @@ impl CancellationToken {
         UntilCancelled {
             place: Place::new(self.node),
             future,
-            has_begun: false,
+            was_polled: false,
         }
         .await
     }
@@ -398,7 +398,7 @@ pin_project! {
         place: Place<W>,
         #[pin]
         future: F,
-        has_begun: bool,
+        was_polled: bool,
     }
 }
 
@@ -407,11 +407,11 @@ impl<W: Watching<State = ()> + AsRef<Node>, F: Future> Future for UntilCancelled
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let is_first = !mem::replace(this.has_begun, true);
+        let is_first = !mem::replace(this.was_polled, true);
         // Once: a loop that ends when this is `None` would not, if the future were ready each time.
         let comes_first = is_first && this.place.of().as_ref().is_cancelled();
         if !comes_first {
-            // The token has its turn then as well.
+            // Without a unit the future isn't polled; the token waits for the same turn.
             ready!(coop::poll_remaining(cx));
             if let Poll::Ready(output) = this.future.poll(cx) {
                 return Poll::Ready(Some(output));

@@ -17,6 +17,7 @@ mod entry;
 pub(crate) mod heap;
 mod instant;
 mod interval;
+mod limit;
 pub(crate) mod presence;
 mod sleep;
 pub(crate) mod store;

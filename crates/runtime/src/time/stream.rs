@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use pin_project_lite::pin_project;
 
+use super::limit::Limit;
 use super::{Elapsed, Sleep, sleep};
 use crate::coop;
 
@@ -112,7 +113,8 @@ pub trait StreamExt: Stream {
     }
 
     /// Yields items in batches: of `size_max`, or as soon as the stream makes wait, of those that have come until
-    /// `duration` after the first of them. At the end it yields what is left.
+    /// `duration` after the first of them; so it does where the stream takes all of the task's [budget](crate::coop)
+    /// in poll after poll. At the end it yields what is left.
     ///
     /// # Panics
     ///
@@ -156,9 +158,11 @@ pin_project! {
 #[derive(Debug)]
 enum Wait {
     None,
-    Until(Sleep),
+    Until(Limit),
     /// That has been told.
     Elapsed,
+    /// None will come.
+    Ended,
 }
 
 impl<S: Stream> Stream for Timeout<S> {
@@ -166,18 +170,21 @@ impl<S: Stream> Stream for Timeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
+        if let Wait::Ended = this.wait {
+            return Poll::Ready(None);
+        }
+        let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
-            *this.wait = Wait::None;
+            *this.wait = if item.is_some() { Wait::None } else { Wait::Ended };
             return Poll::Ready(item.map(Ok));
         }
         if let Wait::None = this.wait {
-            *this.wait = Wait::Until(sleep(*this.duration));
+            *this.wait = Wait::Until(Limit::after(*this.duration));
         }
         let Wait::Until(limit) = this.wait else {
             return Poll::Pending;
         };
-        // Pending where the stream was only short of budget.
-        ready!(Pin::new(limit).poll(cx));
+        ready!(limit.poll(had_budget, cx));
         *this.wait = Wait::Elapsed;
         Poll::Ready(Some(Err(Elapsed::new())))
     }
@@ -250,7 +257,7 @@ pin_project! {
         duration: Duration,
         batch: Vec<S::Item>,
         // Set while something is in the batch.
-        wait: Option<Sleep>,
+        wait: Option<Limit>,
         has_ended: bool,
     }
 }
@@ -267,11 +274,12 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
+        let had_budget = coop::has_budget_remaining();
         while !*this.has_ended && this.batch.len() < *this.size_max {
             // Paid for each, also where the stream isn't ours: one that never waits gives way.
-            match coop::poll_progress(cx, |cx| this.stream.as_mut().poll_next(cx)) {
+            match coop::poll_paid(cx, |cx| this.stream.as_mut().poll_next(cx)) {
                 Poll::Ready(Some(item)) => {
-                    this.wait.get_or_insert_with(|| sleep(*this.duration));
+                    this.wait.get_or_insert_with(|| Limit::after(*this.duration));
                     this.batch.push(item);
                 }
                 Poll::Ready(None) => *this.has_ended = true,
@@ -279,7 +287,7 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
                     let Some(limit) = this.wait else {
                         return Poll::Pending;
                     };
-                    ready!(Pin::new(limit).poll(cx));
+                    ready!(limit.poll(had_budget, cx));
                     break;
                 }
             }
@@ -355,6 +363,34 @@ mod tests {
             }
             assert!(future::poll_once(messages.next()).await.is_none(), "no unit is left");
             assert_eq!(messages.next().await, Some(Ok(())));
+        });
+    }
+
+    /// Its timer would find no unit left in any poll.
+    #[test]
+    fn a_stream_that_spends_the_budget_each_time_elapses() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let none = stream::repeat(0)
+                .then(async |_| coop::consume_budget().await)
+                .filter(|_| false);
+            let start = Instant::now();
+            let mut none = std::pin::pin!(none.timeout(5 * MS));
+            assert_eq!(none.next().await, Some(Err(Elapsed::new())));
+            assert!(start.elapsed() >= 5 * MS);
+            let mut batches = stream::repeat(1).chunks_timeout(usize::MAX, 5 * MS);
+            let batch = batches.next().await.unwrap();
+            assert!(batch.len() > 128 && start.elapsed() >= 10 * MS);
+        });
+    }
+
+    #[test]
+    fn a_stream_that_has_ended_is_not_polled() {
+        let mut items = vec![Some(1), None].into_iter();
+        let mut stream = stream::poll_fn(move |_| Poll::Ready(items.next().expect("it has ended"))).timeout(MS);
+        future::block_on(async {
+            assert_eq!(stream.next().await, Some(Ok(1)));
+            assert_eq!((stream.next().await, stream.next().await), (None, None));
         });
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use super::Instant;
-use super::entry::TimerEntry;
+use super::limit::Limit;
 use crate::coop;
 
 /// Waits for `future`, but not longer than `duration`.
@@ -43,8 +43,7 @@ use crate::coop;
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        timer: TimerEntry::after(duration),
-        spends_all: false,
+        limit: Limit::after(duration),
     }
 }
 
@@ -66,8 +65,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        timer: TimerEntry::at(deadline),
-        spends_all: false,
+        limit: Limit::at(deadline),
     }
 }
 
@@ -78,9 +76,7 @@ pin_project! {
     pub struct Timeout<F> {
         #[pin]
         future: F,
-        timer: TimerEntry,
-        // Whether the future has spent all that was left of the budget in the last poll with some.
-        spends_all: bool,
+        limit: Limit,
     }
 }
 
@@ -115,19 +111,7 @@ impl<F: Future> Future for Timeout<F> {
         if let Poll::Ready(output) = this.future.poll(cx) {
             return Poll::Ready(Ok(output));
         }
-        let spends_all = had_budget && !coop::has_budget_remaining();
-        let elapsed = if spends_all && *this.spends_all {
-            // It has spent all the budget once more, and may do so in each poll: its deadline counts even so. Not at
-            // once: with what was left it may only have come too short.
-            this.timer.poll(cx)
-        } else {
-            // A poll without budget says nothing of it.
-            if had_budget {
-                *this.spends_all = spends_all;
-            }
-            coop::poll_progress(cx, |cx| this.timer.poll(cx))
-        };
-        elapsed.map(|()| Err(Elapsed(())))
+        this.limit.poll(had_budget, cx).map(|()| Err(Elapsed(())))
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use futures_lite::{AsyncReadExt as _, AsyncWriteExt as _};
 use quadrille::Handle;
-use quadrille::io::{AsyncFd, Interest};
+use quadrille::io::{AsyncFd, DuplexStream, Interest, duplex};
 use quadrille::net::{
     PipeReader, PipeWriter, TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixStream, lookup_host, pipe,
 };
@@ -24,6 +24,12 @@ async fn streams() -> (UnixStream, UnixStream) {
 
 async fn pipes() -> (PipeReader, PipeWriter) {
     let (reader, writer) = pipe().unwrap();
+    writer.write_all(&[1; ROUNDS]).await.unwrap();
+    (reader, writer)
+}
+
+async fn memory() -> (DuplexStream, DuplexStream) {
+    let (reader, mut writer) = duplex(2 * ROUNDS);
     writer.write_all(&[1; ROUNDS]).await.unwrap();
     (reader, writer)
 }
@@ -120,6 +126,10 @@ fn what_a_task_never_waits_for_gives_way() {
                 "write of nothing": streams().await => |s| s.0.write(&[]).await.unwrap();
                 "read_exact into nothing": streams().await => |s| s.0.read_exact(&mut []).await.unwrap();
                 "write_all of nothing": streams().await => |s| s.0.write_all(&[]).await.unwrap();
+                "memory, read": memory().await => |s| s.0.read(&mut [0]).await.unwrap();
+                "memory, write": memory().await => |s| s.1.write(&[1]).await.unwrap();
+                "memory, read into nothing": memory().await => |s| s.0.read(&mut []).await.unwrap();
+                "memory, write of nothing": memory().await => |s| s.1.write(&[]).await.unwrap();
                 "AsyncRead into nothing": streams().await => |s| (&mut &s.0).read(&mut []).await.unwrap();
             }
         });

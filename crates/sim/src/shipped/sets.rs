@@ -24,6 +24,7 @@ struct Set {
     books: Line,
     /// Run time by last-level cache, ns.
     occupancy: Vec<u64>,
+    /// Each as [`SetView::POLL`].
     polls: u64,
     last_run: Option<Nanos>,
     /// When the epoch ends.
@@ -103,7 +104,7 @@ impl Sets {
         }
         set.last_run = Some(now);
         set.occupancy[llc.index()] += share.ns;
-        set.polls += u64::from(share.polls);
+        set.polls += u64::from(share.polls) * SetView::POLL;
         let told = Told {
             last_run,
             is_due: set.due <= now,

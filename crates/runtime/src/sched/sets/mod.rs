@@ -18,7 +18,7 @@
 mod tally;
 
 use crossbeam_utils::CachePadded;
-use quadrille_policy::{LlcId, Nanos, SetId, SetPolicy, Share};
+use quadrille_policy::{LlcId, Nanos, SetId, SetPolicy, SetView, Share};
 
 pub(crate) use self::tally::Tally;
 use crate::lines;
@@ -89,6 +89,7 @@ pub(crate) struct Slot<'a> {
 pub(crate) struct Epoch {
     /// Run time by LLC, before the halving.
     pub(crate) occupancy: Vec<u64>,
+    /// Each as [`SetView::POLL`].
     pub(crate) polls: u64,
 }
 
@@ -207,7 +208,7 @@ impl Sets {
         // Ordering: Relaxed; a time, once an epoch and worker.
         slot.books.last_run.store(now.0, Ordering::Relaxed);
         slot.books.tally.add(llc, share.ns);
-        slot.books.tally.add(self.llcs, u64::from(share.polls));
+        slot.books.tally.add(self.llcs, u64::from(share.polls) * SetView::POLL);
         Some((slot, before))
     }
 

@@ -26,7 +26,7 @@ fn known(preferred: Option<u16>, spread: bool, pulls: u8) -> Known {
 fn end(slot: Slot<'_>, now: Nanos, decided: Known) -> Option<(Vec<u64>, u64)> {
     let mut seen = None;
     slot.end_epoch(LLCS, now, EPOCH, |_, epoch| {
-        seen = Some((epoch.occupancy.clone(), epoch.polls));
+        seen = Some((epoch.occupancy.clone(), epoch.polls / SetView::POLL));
         decided
     });
     seen
