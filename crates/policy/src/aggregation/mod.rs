@@ -77,8 +77,8 @@ impl SetPolicy {
     /// Looks at the preference once an epoch; says whether anything changed, which is when others are told.
     ///
     /// There is none for a set that is too large for a cache, of a single task, idle for [`Aggregation::ttl`] before
-    /// this epoch, or whose tasks run for long and are seldom woken. Right after such a pause they are not taken to be of
-    /// the last kind, unless they have run for an epoch. A set that does not run has no epochs, and keeps what it
+    /// this epoch, or whose tasks run for long and are seldom woken. Right after such a pause they are not taken to be
+    /// of the last kind, unless they have run for an epoch. A set that does not run has no epochs, and keeps what it
     /// had until it runs again.
     pub fn update(&mut self, config: &Aggregation, view: &SetView<'_>) -> bool {
         let old = *self;
