@@ -259,9 +259,11 @@ impl<T: AsFd> AsyncFd<T> {
         }
     }
 
-    /// Whether this is a terminal's reading side, and the system says that there is something to be read.
+    /// Whether this is the reading side, and the system says that there is something to be read.
+    #[cold]
+    #[inline(never)]
     fn has_input(&self, side: Side) -> bool {
-        self.is_terminal && side == Side::Read && poll_now(self.as_fd()).is_ok_and(|now| now.readable)
+        side == Side::Read && poll_now(self.as_fd()).is_ok_and(|now| now.readable)
     }
 
     /// Calls `operation` once; `None` if it has to be called again.
@@ -292,7 +294,7 @@ impl<T: AsFd> AsyncFd<T> {
             }
             Err(error) => {
                 // Who is in another reader's way tries again, and pays for it as for any attempt.
-                if error.kind() == io::ErrorKind::WouldBlock && !self.has_input(side) {
+                if error.kind() == io::ErrorKind::WouldBlock && !(self.is_terminal && self.has_input(side)) {
                     self.registration().clear_readiness(side, tick);
                 }
                 Err(error)
