@@ -10,8 +10,8 @@ use crate::coop;
 ///
 /// `connection` is hyper's future of a connection, `shut_down` its `graceful_shutdown`, and `signal` whatever says
 /// when, as [`cancelled`](crate::sync::CancellationToken::cancelled) of a token. The request that it is at is answered,
-/// also one that has just arrived: the connection is polled once more before it is told. What comes behind that is not,
-/// over HTTP/1; the client sees the connection closed.
+/// also one that has just arrived, as far as the runtime has heard of it from the system: the connection is polled once
+/// more before it is told. What comes behind that is not, over HTTP/1; the client sees the connection closed.
 ///
 /// ```
 /// # use quadrille::sync::CancellationToken;

@@ -49,7 +49,7 @@ pub struct AsyncFd<T: AsFd> {
     io: Option<T>,
     registration: Registration,
     /// While somebody else reads, a read answers `WouldBlock` whatever there is, and no event tells when he has done.
-    /// Only where all that reads is ours: somebody else's operation may wait for more.
+    /// Only of a `PipeReader`: the operation of who has an `AsyncFd` may wait for more.
     pub(super) is_terminal: bool,
 }
 

@@ -227,11 +227,11 @@ impl<T: AsFd> AsyncFd<T> {
     /// An operation that needs the sides of `interest` has answered `WouldBlock` after `ticks`: clears those that are
     /// not ready, and returns them.
     ///
-    /// Of one side the answer says all. Of two it doesn't say which: a side that is ready and was cleared would stay
-    /// so, since there is no event until it has been otherwise. So the system is asked.
+    /// Of one side the answer says all, but for a terminal's. Of two it doesn't say which: a side that is ready and was
+    /// cleared would stay so, since there is no event until it has been otherwise. So the system is asked.
     fn clear_unready(&self, interest: Interest, ticks: [Tick; 2]) -> Option<Interest> {
         let [read, write] = ticks;
-        let now = if interest.is_readable() && interest.is_writable() {
+        let now = if interest.is_readable() && (interest.is_writable() || self.is_terminal) {
             // It has no memory for the question: as if nothing were ready.
             poll_now(self.as_fd()).unwrap_or_default()
         } else {

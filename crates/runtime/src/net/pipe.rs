@@ -66,8 +66,8 @@ impl PipeReader {
     }
 
     /// Takes over a pipe of `std`, and sets it to non-blocking mode. Any descriptor that is read like a pipe can be
-    /// made one. Several tasks may read a terminal at a time, as any; with an [`AsyncFd`] one that is in the way of
-    /// another waits for the next line.
+    /// made one. Several tasks may read a terminal at a time, as any; with an [`AsyncFd`], or by
+    /// `async_io`, one that is in the way of another waits for the next line.
     ///
     /// # Errors
     ///

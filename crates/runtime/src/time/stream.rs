@@ -42,7 +42,8 @@ pub trait StreamExt: Stream {
     /// goes on then: the item comes as late as it does, and there is no second error for it.
     ///
     /// A wait begins with the first poll that has to wait: what is done between two items is not counted, as it is by
-    /// `tokio_stream`.
+    /// `tokio_stream`. To come short of the task's [budget](crate::coop) is to wait; who does so twice in a row may
+    /// elapse, as a [`timeout`](super::timeout()).
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -63,7 +64,7 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     ///
-    /// When it has to wait outside of a runtime.
+    /// When it has to wait, or comes short of the budget, outside of a runtime.
     ///
     /// # Cancel safety
     ///
@@ -96,7 +97,7 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     ///
-    /// When it yields an item outside of a runtime.
+    /// When it yields an item outside of a runtime; the item is lost.
     ///
     /// # Cancel safety
     ///
@@ -118,7 +119,7 @@ pub trait StreamExt: Stream {
     ///
     /// # Panics
     ///
-    /// If `size_max` is zero; and when it gets an item outside of a runtime.
+    /// If `size_max` is zero; and when it gets an item outside of a runtime, which is lost.
     ///
     /// # Cancel safety
     ///
@@ -171,7 +172,7 @@ impl<S: Stream> Stream for Timeout<S> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.project();
         if let Wait::Ended = this.wait {
-            return Poll::Ready(None);
+            return coop::poll_spend(cx).map(|()| None);
         }
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
@@ -274,6 +275,9 @@ impl<S: Stream> Stream for ChunksTimeout<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut this = self.project();
+        if *this.has_ended {
+            return coop::poll_spend(cx).map(|()| None);
+        }
         let had_budget = coop::has_budget_remaining();
         while !*this.has_ended && this.batch.len() < *this.size_max {
             // Paid for each, also where the stream isn't ours: one that never waits gives way.
@@ -391,6 +395,23 @@ mod tests {
         future::block_on(async {
             assert_eq!(stream.next().await, Some(Ok(1)));
             assert_eq!((stream.next().await, stream.next().await), (None, None));
+        });
+    }
+
+    #[test]
+    fn who_asks_again_behind_the_end_gives_way() {
+        paused(async {
+            let mut ended = stream::empty::<()>().timeout(MS);
+            let mut batches = stream::empty::<()>().chunks_timeout(1, MS);
+            assert_eq!((ended.next().await, batches.next().await), (None, None));
+            for _ in 0..=coop::DEFAULT {
+                if !coop::has_budget_remaining() {
+                    return;
+                }
+                assert_eq!(future::poll_once(ended.next()).await, Some(None));
+                assert!(future::poll_once(batches.next()).await.is_none_or(|end| end.is_none()));
+            }
+            panic!("the budget is not spent");
         });
     }
 

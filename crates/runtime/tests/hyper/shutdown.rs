@@ -77,6 +77,29 @@ fn a_request_that_has_arrived_is_answered_though_the_end_is_told_first() {
     }
 }
 
+/// In its first poll the connection can't read.
+#[test]
+fn without_budget_a_connection_is_not_told() {
+    on_runtimes(|| async {
+        let (mut ours, theirs) = duplex(1024);
+        ours.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await
+            .unwrap();
+        let answer = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("answered"))));
+        let connection = http1::Builder::new().serve_connection(Io::new(theirs), answer);
+        while coop::has_budget_remaining() {
+            coop::consume_budget().await;
+        }
+        let signal = std::future::ready(());
+        with_graceful_shutdown(connection, signal, |connection| connection.graceful_shutdown())
+            .await
+            .unwrap();
+        let mut received = String::new();
+        ours.read_to_string(&mut received).await.unwrap();
+        assert!(received.ends_with("answered"), "{received:?}");
+    });
+}
+
 /// There is no unit left for the signal in any poll of it.
 #[test]
 fn a_connection_that_spends_its_budget_each_time_is_told() {
