@@ -48,8 +48,8 @@ pub struct AsyncFd<T: AsFd> {
     /// `None` only after `into_inner`.
     io: Option<T>,
     registration: Registration,
-    /// While somebody else reads, a read answers `WouldBlock` whatever there is, and no event tells when he has done.
-    /// Only of a `PipeReader`: the operation of who has an `AsyncFd` may wait for more.
+    /// While another reads, a read answers `WouldBlock` whatever there is, and no event tells when he has done. Only of
+    /// a `PipeReader`: the operation of who has an `AsyncFd` may wait for more.
     pub(super) is_terminal: bool,
 }
 
@@ -115,15 +115,6 @@ impl<T: AsFd> AsyncFd<T> {
     #[track_caller]
     pub(crate) fn reader(io: T) -> io::Result<Self> {
         Self::with_interest(io, Interest::READABLE)
-    }
-
-    /// The same for what may be a terminal, and is read by operations of this crate alone.
-    #[track_caller]
-    pub(crate) fn byte_reader(io: T) -> io::Result<Self> {
-        let is_terminal = sys::fd::may_be_terminal(io.as_fd())?;
-        let mut fd = Self::reader(io)?;
-        fd.is_terminal = is_terminal;
-        Ok(fd)
     }
 
     /// Watches `io` for writing only.

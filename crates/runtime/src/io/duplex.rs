@@ -208,25 +208,14 @@ impl fmt::Debug for DuplexStream {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
-
     use futures_lite::future::{block_on, poll_once};
     use futures_lite::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::Runtime;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::sync::wake_all::tests::Wakes;
 
     #[test]
     fn who_writes_more_than_fits_waits_for_who_reads() {
@@ -297,9 +286,9 @@ mod tests {
             for _ in 0..2 {
                 assert!(waits.as_mut().poll(&mut cx).is_pending());
             }
-            assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+            assert_eq!(wakes.count(), 0);
             drop(other);
-            assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "reads: {reads}");
+            assert_eq!(wakes.count(), 1, "reads: {reads}");
             let expected = if reads { Ok(0) } else { Err(io::ErrorKind::BrokenPipe) };
             assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(expected), "reads: {reads}");
         }

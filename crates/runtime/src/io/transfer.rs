@@ -34,7 +34,7 @@ use super::async_fd::hide_poll_error_if_doomed;
 use super::{AsyncFd, Interest};
 use crate::coop;
 use crate::reactor::{self, Side, Tick};
-use crate::sys::fd::{Polled, poll_now};
+use crate::sys::fd::{Polled, may_be_terminal, poll_now};
 
 /// What one call of the system moves at least, if there is as much and as much room: its limit, `i32::MAX` down to the
 /// end of a page (read(2), write(2)), of which the largest have 64 KiB. Who got that from it was cut short by the
@@ -257,6 +257,15 @@ impl<T: AsFd> AsyncFd<T> {
         if interest.is_writable() {
             self.registration().forget_readiness(Side::Write, write);
         }
+    }
+
+    /// [`reader`](Self::reader) for what may be a terminal, and is read by operations of this crate alone.
+    #[track_caller]
+    pub(crate) fn byte_reader(io: T) -> io::Result<Self> {
+        let is_terminal = may_be_terminal(io.as_fd())?;
+        let mut fd = Self::reader(io)?;
+        fd.is_terminal = is_terminal;
+        Ok(fd)
     }
 
     /// Whether this is the reading side, and the system says that there is something to be read.

@@ -192,19 +192,10 @@ mod tests {
     use futures_lite::future::{block_on, poll_once};
     use std::pin::pin;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Wake, Waker};
     use std::thread;
 
-    /// Counts its calls.
-    #[derive(Default)]
-    struct Count(AtomicUsize);
-
-    impl Wake for Count {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    use crate::sync::wake_all::tests::Wakes;
 
     #[test]
     fn message_arrives_before_and_after_the_wait() {
@@ -279,7 +270,7 @@ mod tests {
     #[test]
     fn a_dropped_wait_for_the_end_leaves_no_waker() {
         let (mut sender, receiver) = channel::<u8>();
-        let count = Arc::new(Count::default());
+        let count = Arc::new(Wakes::default());
         let waker = Waker::from(count.clone());
         let mut cx = Context::from_waker(&waker);
         assert!(pin!(sender.closed()).poll(&mut cx).is_pending());
@@ -289,12 +280,12 @@ mod tests {
         assert!(sender.poll_closed(&mut cx).is_pending());
         drop(sender.closed());
         drop(receiver);
-        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(count.count(), 1);
     }
 
     #[test]
     fn who_ends_leaves_no_waker_while_the_other_lives() {
-        let count = Arc::new(Count::default());
+        let count = Arc::new(Wakes::default());
         let waker = Waker::from(count.clone());
         let mut cx = Context::from_waker(&waker);
         let (sender, mut receiver) = channel::<u8>();
@@ -307,7 +298,7 @@ mod tests {
         assert!(sender.poll_closed(&mut cx).is_pending());
         drop(sender);
         assert_eq!(Arc::strong_count(&count), 2, "dropped");
-        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        assert_eq!(count.count(), 0);
     }
 
     /// Panics whenever it is called.

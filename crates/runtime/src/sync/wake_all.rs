@@ -48,7 +48,7 @@ pub(crate) fn wake_all(mut fill: impl FnMut(&mut Batch)) {
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
     use std::task::Wake;
 

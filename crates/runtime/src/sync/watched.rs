@@ -272,23 +272,7 @@ mod tests {
     use super::*;
     use crate::primitives::{AtomicUsize, Ordering};
     use crate::sync::wake_all::BATCH_MAX;
-
-    #[derive(Default)]
-    struct Wakes(AtomicUsize);
-
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            // Ordering: Relaxed; one thread.
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    impl Wakes {
-        fn get(&self) -> usize {
-            // Ordering: Relaxed; one thread.
-            self.0.load(Ordering::Relaxed)
-        }
-    }
+    use crate::sync::wake_all::tests::Wakes;
 
     /// Every order in which three places wait (again), leave, and are told, seven steps deep.
     #[test]
@@ -319,7 +303,7 @@ mod tests {
                     places[step / 2] = None;
                     waits[step / 2] = false;
                 }
-                let told: Vec<usize> = wakes.iter().map(|wakes| wakes.get()).collect();
+                let told: Vec<usize> = wakes.iter().map(|wakes| wakes.count()).collect();
                 assert_eq!(told, expected, "{steps:?}");
             }
             drop(places);
@@ -331,11 +315,12 @@ mod tests {
     /// once more.
     #[test]
     fn many_are_told_in_batches() {
-        struct Changes(Arc<Watched<()>>, Wakes);
+        struct Changes(Arc<Watched<()>>, Arc<Wakes>);
         impl Wake for Changes {
             fn wake(self: Arc<Self>) {
-                // Ordering: Relaxed; one thread.
-                if self.1.0.fetch_add(1, Ordering::Relaxed) == 0 {
+                let is_first = self.1.count() == 0;
+                Arc::clone(&self.1).wake();
+                if is_first {
                     self.0.change(|()| (true, ()));
                 }
             }
@@ -348,7 +333,7 @@ mod tests {
             2 * BATCH_MAX + 1,
         ] {
             let watched = Arc::new(Watched::new(()));
-            let changes = Arc::new(Changes(watched.clone(), Wakes::default()));
+            let changes = Arc::new(Changes(watched.clone(), Arc::default()));
             let wakes: Vec<Arc<Wakes>> = (1..waiters).map(|_| Arc::default()).collect();
             let wakers = [Waker::from(changes.clone())].into_iter();
             let wakers = wakers.chain(wakes.iter().map(|wakes| Waker::from(wakes.clone())));
@@ -363,8 +348,8 @@ mod tests {
                 })
                 .collect();
             watched.change(|()| (true, ()));
-            assert_eq!(changes.1.get(), 1, "{waiters}");
-            assert!(wakes.iter().all(|wakes| wakes.get() == 1), "{waiters}");
+            assert_eq!(changes.1.count(), 1, "{waiters}");
+            assert!(wakes.iter().all(|wakes| wakes.count() == 1), "{waiters}");
             drop(places);
         }
     }

@@ -5,22 +5,12 @@ use std::future::{pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use futures_lite::future::block_on;
 
 use crate::coop;
-
-/// Counts its wakes.
-#[derive(Default)]
-struct Wakes(AtomicUsize);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use crate::sync::wake_all::tests::Wakes;
 
 #[test]
 fn handlers_of_every_shape() {
@@ -156,13 +146,13 @@ fn without_budget_no_branch_is_polled() {
         assert!(before <= 1);
         coop::start(0);
         assert!(future.as_mut().poll(&mut cx).is_pending());
-        assert_eq!((polls.get(), wakes.0.load(Ordering::Relaxed)), (0, 1));
+        assert_eq!((polls.get(), wakes.count()), (0, 1));
         // It spends nothing of its own.
         coop::start(1);
         assert_eq!(future.as_mut().poll(&mut cx), Poll::Ready(1));
         assert!(coop::has_budget_remaining());
         coop::stop();
-        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        assert_eq!(wakes.count(), 1);
     }
 }
 

@@ -1,12 +1,13 @@
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use futures_lite::future::{block_on, poll_once};
 
 use super::*;
 use crate::panics::tests::waker_that_panics;
+use crate::sync::wake_all::tests::Wakes;
 
 /// How many tokens a script of the exhaustive test makes at most.
 const TOKENS: usize = 4;
@@ -198,14 +199,8 @@ fn a_cancelled_token_comes_first_without_budget_too() {
 
 #[test]
 fn a_future_that_runs_until_the_token_is_cancelled_is_not_polled_without_budget() {
-    struct Wakes(Mutex<usize>);
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            *self.0.lock().unwrap() += 1;
-        }
-    }
     let token = CancellationToken::new();
-    let wakes = Arc::new(Wakes(Mutex::default()));
+    let wakes = Arc::new(Wakes::default());
     let waker = Waker::from(wakes.clone());
     let mut cx = Context::from_waker(&waker);
     let mut run = Box::pin(token.run_until_cancelled(async { 1 }));
@@ -215,7 +210,7 @@ fn a_future_that_runs_until_the_token_is_cancelled_is_not_polled_without_budget(
     let second = run.as_mut().poll(&mut cx);
     coop::stop();
     assert_eq!((first, second), (Poll::Pending, Poll::Ready(Some(1))));
-    assert_eq!(*wakes.0.lock().unwrap(), 1, "a turn is asked for");
+    assert_eq!(wakes.count(), 1, "a turn is asked for");
 }
 
 /// The task that polls has no budget from the start, and no turn of its own in between.
