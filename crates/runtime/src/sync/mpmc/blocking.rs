@@ -7,7 +7,7 @@ use super::super::block::block_on;
 use super::RecvError;
 use super::shared::{Seat, Shared};
 use super::state::{Outcome, Side, State};
-use crate::thread;
+use crate::{coop, thread};
 
 /// What is tried, again and again, until it is done or the channel is closed.
 pub(super) trait Attempt<T> {
@@ -77,7 +77,15 @@ impl<T> Shared<T> {
     /// gives way when its budget is spent; an ordinary one sleeps.
     #[track_caller]
     #[inline(always)]
-    pub(super) fn block_op(&self, attempt: impl Attempt<T>) -> Outcome {
+    pub(super) fn block_op(&self, mut attempt: impl Attempt<T>) -> Outcome {
+        // What can be done at once needs neither a future nor a waker.
+        if coop::has_budget_remaining() {
+            let outcome = self.try_op(|state| attempt.attempt(state));
+            if outcome != Outcome::NotNow {
+                coop::spend();
+                return outcome;
+            }
+        }
         let operation = Operation {
             shared: self,
             attempt,
@@ -86,17 +94,13 @@ impl<T> Shared<T> {
         let address = std::ptr::from_ref(self).addr();
         match thread::suspend_on(operation, thread::Reason::channel(address)) {
             Ok(outcome) => outcome,
-            Err(operation) => self.sleep_op(operation),
+            Err(operation) => sleep_op(operation),
         }
     }
+}
 
-    /// The same on an ordinary thread.
-    #[inline(never)]
-    fn sleep_op(&self, mut operation: Operation<'_, T, impl Attempt<T>>) -> Outcome {
-        // What can be done at once needs no waker.
-        match self.try_op(|state| operation.attempt.attempt(state)) {
-            Outcome::NotNow => block_on(operation),
-            outcome => outcome,
-        }
-    }
+/// The rest on an ordinary thread.
+#[inline(never)]
+fn sleep_op<T>(operation: Operation<'_, T, impl Attempt<T>>) -> Outcome {
+    block_on(operation)
 }
