@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::mem;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::Waker;
 
 use quadrille_policy::WorkerId;
@@ -14,10 +13,9 @@ use super::publish;
 use super::schedule::count;
 use super::search::Scope;
 use super::worker::Worker;
-use crate::coop;
-use crate::primitives::{AtomicU32, Ordering, relax};
+use crate::primitives::{AtomicU32, Ordering};
 use crate::task::Runnable;
-use crate::task::meta::{BOUND, LastWorker, READY, THREAD};
+use crate::task::meta::{BOUND, LastWorker, READY};
 use crate::thread::note::Note;
 
 /// What is bound to a worker, was ever suspended, and has not ended: threads by the wakers on their own stacks, tasks
@@ -81,7 +79,7 @@ impl Living {
     }
 
     /// Wakes everything that is not ready or running.
-    fn wake_all(&self) {
+    pub(super) fn wake_all(&self) {
         let count = self.entries.borrow().len();
         for key in 0..count {
             // A waker of our own tasks: it puts the runnable into the bound FIFO, and runs no user code.
@@ -199,17 +197,6 @@ impl Shared {
     }
 }
 
-/// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for
-/// it.
-#[derive(Debug)]
-pub(super) struct Looping(pub(super) Arc<Shared>);
-
-impl Drop for Looping {
-    fn drop(&mut self) {
-        self.0.looping.count_down(1);
-    }
-}
-
 impl Worker {
     /// The next bound thread that is ready. Nobody watches for those: so for the timers that were set before it
     /// somebody is seen to now (F c).
@@ -261,67 +248,13 @@ impl Worker {
         self.taken(Scope::Normal);
         Some(found)
     }
-
-    /// Runs each bound thread that is ready once, to be unwound. Whether one of them has ended.
-    fn unwind_ready(&self) -> bool {
-        let (before, ready) = (self.context.living.len.get(), self.context.bound.len());
-        // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
-        for _ in 0..ready {
-            match self.context.bound.pop(&self.context.me().bound) {
-                Some(thread) if thread.meta().has(THREAD) => self.execute(thread),
-                // Nothing but its destructors is to run of a task.
-                Some(task) => coop::without_limit(|| drop(task)),
-                None => break,
-            }
-        }
-        self.context.living.len.get() < before
-    }
-
-    /// Ends every started thread and bound task of this worker, while it still is its OS thread's worker (B c), and
-    /// once all have ended the loop that `looping` stands for. By `&self`, as `execute`.
-    pub(super) fn unwind_threads(&self, looping: Looping) {
-        self.context.unwinding.set(true);
-        drop(looping);
-        self.context.shared.looping.wait();
-        let (mut tasks_woken, mut step) = (false, 0_u32);
-        loop {
-            let before = self.context.living.len.get();
-            self.context.living.wake_all();
-            if before > 0 && !mem::replace(&mut tasks_woken, true) {
-                // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No
-                // task enters the registry any more.
-                self.context.shared.registry.wake_all();
-            }
-            self.context.bound.collect(&self.context.me().bound);
-            if before == 0 && self.context.bound.len() == 0 {
-                break;
-            }
-            // Those whose scopes have ended by that are ready then: only once nobody has ended all are woken again.
-            while self.unwind_ready() {}
-            // What has not started may be what a scope of ours waits for, here or with another worker that leaves.
-            coop::stop();
-            let mut dropped = false;
-            while let Some(runnable) = self.context.me().slot.take().or_else(|| self.context.local.pop()) {
-                drop(runnable);
-                dropped = true;
-            }
-            dropped |= self.context.shared.drop_queued();
-            if self.context.living.len.get() == before && !dropped {
-                // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another
-                // worker, or of another runtime: as long as they like.
-                relax(step);
-                step = step.saturating_add(1);
-            } else {
-                step = 0;
-            }
-        }
-    }
 }
 
 #[cfg(all(test, not(quadrille_loom)))]
 pub(super) mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
+    use std::sync::Arc;
 
     use quadrille_policy::SetId;
 

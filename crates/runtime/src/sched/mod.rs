@@ -39,6 +39,7 @@ mod streaks;
 mod theft;
 mod timers;
 mod unpark;
+mod unwind;
 mod view;
 mod wake_cost;
 #[cfg(all(test, not(quadrille_loom)))]

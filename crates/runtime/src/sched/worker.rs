@@ -11,13 +11,13 @@ use quadrille_topology::PuSet;
 
 use super::Shared;
 use super::arrival::Arrivals;
-use super::bound::Looping;
 use super::contended::Contended;
 use super::context::{Context, Exclusive};
 use super::coupling::Coupled;
 use super::far::Sight;
 use super::queue::local::Local;
 use super::run_delay::RunDelay;
+use super::unwind::Looping;
 use super::watch::Rounds;
 use crate::coop;
 use crate::reactor::Catch;

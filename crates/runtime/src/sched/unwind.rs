@@ -1,0 +1,78 @@
+//! How a worker ends what is bound to it before it leaves (B c).
+
+use std::mem;
+use std::sync::Arc;
+
+use super::Shared;
+use super::worker::Worker;
+use crate::coop;
+use crate::primitives::relax;
+use crate::task::meta::THREAD;
+
+/// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for
+/// it.
+#[derive(Debug)]
+pub(super) struct Looping(pub(super) Arc<Shared>);
+
+impl Drop for Looping {
+    fn drop(&mut self) {
+        self.0.looping.count_down(1);
+    }
+}
+
+impl Worker {
+    /// Runs each bound thread that is ready once, to be unwound. Whether one of them has ended.
+    fn unwind_ready(&self) -> bool {
+        let (before, ready) = (self.context.living.len.get(), self.context.bound.len());
+        // Not until it is empty: a thread that catches what unwinds it, and waits again, is ready again.
+        for _ in 0..ready {
+            match self.context.bound.pop(&self.context.me().bound) {
+                Some(thread) if thread.meta().has(THREAD) => self.execute(thread),
+                // Nothing but its destructors is to run of a task.
+                Some(task) => coop::without_limit(|| drop(task)),
+                None => break,
+            }
+        }
+        self.context.living.len.get() < before
+    }
+
+    /// Ends every started thread and bound task of this worker, while it still is its OS thread's worker (B c), and
+    /// once all have ended the loop that `looping` stands for. By `&self`, as `execute`.
+    pub(super) fn unwind_threads(&self, looping: Looping) {
+        self.context.unwinding.set(true);
+        drop(looping);
+        self.context.shared.looping.wait();
+        let (mut tasks_woken, mut step) = (false, 0_u32);
+        loop {
+            let before = self.context.living.len.get();
+            self.context.living.wake_all();
+            if before > 0 && !mem::replace(&mut tasks_woken, true) {
+                // A scope of ours may wait for tasks that wait: they are dropped here, or with who is their owner. No
+                // task enters the registry any more.
+                self.context.shared.registry.wake_all();
+            }
+            self.context.bound.collect(&self.context.me().bound);
+            if before == 0 && self.context.bound.len() == 0 {
+                break;
+            }
+            // Those whose scopes have ended by that are ready then: only once nobody has ended all are woken again.
+            while self.unwind_ready() {}
+            // What has not started may be what a scope of ours waits for, here or with another worker that leaves.
+            coop::stop();
+            let mut dropped = false;
+            while let Some(runnable) = self.context.me().slot.take().or_else(|| self.context.local.pop()) {
+                drop(runnable);
+                dropped = true;
+            }
+            dropped |= self.context.shared.drop_queued();
+            if self.context.living.len.get() == before && !dropped {
+                // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another
+                // worker, or of another runtime: as long as they like.
+                relax(step);
+                step = step.saturating_add(1);
+            } else {
+                step = 0;
+            }
+        }
+    }
+}
