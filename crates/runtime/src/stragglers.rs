@@ -11,7 +11,8 @@ use crate::thread::ThreadInfo;
 #[non_exhaustive]
 pub struct Stragglers {
     /// Workers that have not left: each is in the middle of a task or thread that has not given way, or in a destructor
-    /// of one, or in what [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for.
+    /// of one, or in what [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for; and one more, who stays
+    /// as long as others have user-level threads to unwind.
     pub workers: usize,
     /// Threads of the blocking pool that run something: a job, or what
     /// [`Builder::on_thread_stop`](crate::Builder::on_thread_stop) asks for.

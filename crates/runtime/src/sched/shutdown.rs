@@ -5,7 +5,8 @@
 //!    user-level threads, too; timers don't.
 //! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval`
 //!    tasks later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which
-//!    nobody else may; meanwhile it drops what is ready and has not started, and tasks. So once the first destructor
+//!    nobody else may; meanwhile it drops what is ready and has not started, and tasks, also those of others: one that
+//!    has none stays for that until nobody has. So once the first destructor
 //!    runs, nothing else of the user's does, and no task sees another cancelled. Then it stops being its thread's
 //!    worker: what its thread schedules from now on goes to an injector like any foreign wake. What is spawned from
 //!    outside from now on is dropped where it was made, so that step 4 comes to an end.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::relax;
+use crate::primitives::{AtomicBool, Ordering, relax};
 use crate::task::meta::THREAD;
 
 /// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for
@@ -42,7 +42,7 @@ impl Worker {
         self.context.unwinding.set(true);
         drop(looping);
         self.context.shared.looping.wait();
-        let (mut tasks_woken, mut step) = (false, 0_u32);
+        let (mut tasks_woken, mut stays, mut step) = (false, false, 0_u32);
         loop {
             let before = self.context.living.len.get();
             self.context.living.wake_all();
@@ -53,18 +53,16 @@ impl Worker {
             }
             self.context.bound.collect(&self.context.me().bound);
             if before == 0 && self.context.bound.len() == 0 {
-                break;
+                stays = self.is_to_stay(stays);
+                if !stays {
+                    break;
+                }
             }
             // Those whose scopes have ended by that are ready then: only once nobody has ended all are woken again.
             while self.unwind_ready() {}
             // What has not started may be what a scope of ours waits for, here or with another worker that leaves.
             coop::stop();
-            let mut dropped = false;
-            while let Some(runnable) = self.context.me().slot.take().or_else(|| self.context.local.pop()) {
-                drop(runnable);
-                dropped = true;
-            }
-            dropped |= self.context.shared.drop_queued();
+            let dropped = self.drop_ready();
             if self.context.living.len.get() == before && !dropped {
                 // A foreign waker holds a runnable and is about to push it, or a scope waits for threads of another
                 // worker, or of another runtime: as long as they like.
@@ -74,5 +72,42 @@ impl Worker {
                 step = 0;
             }
         }
+    }
+
+    /// Whether this worker, which has nothing to unwind, stays for those that have: one does, so that what they wait
+    /// for, which they may do in place (`Frame::stays`), is dropped though it is in their own queues.
+    fn is_to_stay(&self, stays: bool) -> bool {
+        let shared = &self.context.shared;
+        // It does not rise any more: who is resumed now has been suspended before.
+        shared.living() > 0 && (stays || shared.unwinding_helper.takes_over())
+    }
+
+    /// Drops what is ready and has not started, and tasks, wherever they are. Whether there was anything.
+    fn drop_ready(&self) -> bool {
+        let context = &self.context;
+        let mut dropped = false;
+        // Each by itself: what is dropped may wait for another one, which others must find.
+        let others = || {
+            let workers = context.shared.workers.iter();
+            workers.filter_map(|worker| worker.slot.take().or_else(|| context.local.steal(&worker.stealer, 1)))
+        };
+        let own = || context.me().slot.take().or_else(|| context.local.pop());
+        while let Some(runnable) = own().or_else(|| others().next()) {
+            drop(runnable);
+            dropped = true;
+        }
+        dropped | context.shared.drop_queued()
+    }
+}
+
+/// Whether some worker stays until those that have something to unwind are done.
+#[derive(Debug, Default)]
+pub(super) struct Helper(AtomicBool);
+
+impl Helper {
+    /// The caller is the one, if none was.
+    fn takes_over(&self) -> bool {
+        // Ordering: Relaxed; nothing is read on its strength.
+        !self.0.swap(true, Ordering::Relaxed)
     }
 }

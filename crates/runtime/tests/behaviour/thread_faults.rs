@@ -173,6 +173,41 @@ fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
     }
 }
 
+/// A worker that has nothing of its own to end drops what others have queued: so a thread that is unwound may wait for
+/// a task.
+#[test]
+fn a_task_is_waited_for_while_its_runtime_ends() {
+    if !is_child() {
+        // As above.
+        return assert_passed(&run_child(
+            module_path!(),
+            "a_task_is_waited_for_while_its_runtime_ends",
+        ));
+    }
+    for _ in 0..20 {
+        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+        let begun = Gate::default();
+        let begins = begun.clone();
+        let (sends, ended) = std::sync::mpsc::channel();
+        let thread = runtime.spawn_thread(move || {
+            let polled = Gate::default();
+            let opens = polled.clone();
+            let task = task::spawn(async move {
+                opens.open();
+                std::future::pending::<()>().await;
+            });
+            polled.pass().wait();
+            let _waits = OnDrop::new(move || sends.send(task.wait().unwrap_err().is_cancelled()).unwrap());
+            begins.open();
+            thread::park();
+        });
+        begun.block();
+        runtime.shutdown_background();
+        thread.join().unwrap_err();
+        assert_eq!(ended.recv(), Ok(true));
+    }
+}
+
 /// What has a limit ends by that, however long it is, as std's does; that it may not suspend the thread is no reason to
 /// end the process.
 #[test]
