@@ -191,7 +191,6 @@ pub(crate) struct Shared {
     wake_cost: CachePadded<MeasuredWake>,
     /// Workers that may still run tasks.
     looping: Latch,
-    unwinding_helper: unwind::Helper,
     /// Workers that have not left.
     running: Running,
     terminated: Terminated,
@@ -304,7 +303,6 @@ impl Shared {
             foreign: ForeignCounters::default(),
             wake_cost: CachePadded::new(MeasuredWake::new(&policy)),
             looping: Latch::new(count),
-            unwinding_helper: unwind::Helper::default(),
             running: Running::new(count),
             terminated: Terminated::new(),
             departures: Departures::new(plan.workers.len()),

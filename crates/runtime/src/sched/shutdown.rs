@@ -6,10 +6,10 @@
 //! 2. Every worker finishes the task it is running and leaves its loop when it next looks up (at most `global_interval`
 //!    tasks later). It waits until all have done so. Then it unwinds the stacks of its bound threads (B c), which
 //!    nobody else may; meanwhile it drops what is ready and has not started, and tasks, also those of others: one that
-//!    has none stays for that until nobody has. So once the first destructor
-//!    runs, nothing else of the user's does, and no task sees another cancelled. Then it stops being its thread's
-//!    worker: what its thread schedules from now on goes to an injector like any foreign wake. What is spawned from
-//!    outside from now on is dropped where it was made, so that step 4 comes to an end.
+//!    has none stays for that until nobody has. So once the first destructor runs, nothing else of the user's does, and
+//!    no task sees another cancelled. Then it stops being its thread's worker: what its thread schedules from now on
+//!    goes to an injector like any foreign wake. What is spawned from outside from now on is dropped where it was made,
+//!    so that step 4 comes to an end.
 //! 3. It hands what is in its slot and deque to its LLC's injector.
 //! 4. The last worker to get here drops every task: it empties the queues, wakes every task in the registry (whose
 //!    runnables then arrive in the queues, from us or from a foreign waker that was under way), and repeats until both
@@ -184,24 +184,37 @@ impl Shared {
 
 /// How many may run tasks: workers that have not left, and who runs tasks in place of them (D).
 #[derive(Debug)]
-pub(crate) struct Running(AtomicU32);
+pub(crate) struct Running {
+    count: AtomicU32,
+    /// Whether one of them stays until none has anything to unwind (B c).
+    stays: AtomicBool,
+}
 
 impl Running {
     pub(crate) fn new(workers: u32) -> Self {
-        Self(AtomicU32::new(workers))
+        Self {
+            count: AtomicU32::new(workers),
+            stays: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the caller is to stay, because nobody does.
+    pub(super) fn stays(&self) -> bool {
+        // Ordering: Relaxed; nothing is read on its strength.
+        !self.stays.swap(true, Ordering::Relaxed)
     }
 
     /// One more. Only while no worker has left, and none can before this has returned.
     pub(crate) fn count_in(&self) {
         // Ordering: AcqRel; (D a), as the decrement.
-        self.0.fetch_add(1, Ordering::AcqRel);
+        self.count.fetch_add(1, Ordering::AcqRel);
     }
 
     /// So many leave, and have handed over what they had. Whether they are the last, who see all of that.
     #[must_use = "the last one drops every task"]
     pub(crate) fn leave(&self, count: u32) -> bool {
         // Ordering: AcqRel; (D a) what the others handed over happens before the last one's drain.
-        self.0.fetch_sub(count, Ordering::AcqRel) == count
+        self.count.fetch_sub(count, Ordering::AcqRel) == count
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::{AtomicBool, Ordering, relax};
+use crate::primitives::relax;
 use crate::task::meta::THREAD;
 
 /// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for
@@ -79,7 +79,7 @@ impl Worker {
     fn is_to_stay(&self, stays: bool) -> bool {
         let shared = &self.context.shared;
         // It does not rise any more: who is resumed now has been suspended before.
-        shared.living() > 0 && (stays || shared.unwinding_helper.takes_over())
+        shared.living() > 0 && (stays || shared.running.stays())
     }
 
     /// Drops what is ready and has not started, and tasks, wherever they are. Whether there was anything.
@@ -97,17 +97,5 @@ impl Worker {
             dropped = true;
         }
         dropped | context.shared.drop_queued()
-    }
-}
-
-/// Whether some worker stays until those that have something to unwind are done.
-#[derive(Debug, Default)]
-pub(super) struct Helper(AtomicBool);
-
-impl Helper {
-    /// The caller is the one, if none was.
-    fn takes_over(&self) -> bool {
-        // Ordering: Relaxed; nothing is read on its strength.
-        !self.0.swap(true, Ordering::Relaxed)
     }
 }
