@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quadrille_policy::LlcId;
+use quadrille_policy::{LlcId, Nanos};
 
 use super::context::{Away, Context, Relieving, is_away};
 use super::{Shared, publish};
@@ -256,9 +256,7 @@ impl Reliever {
         let serving = Serving::begin(&shared);
         let mut catch = Catch::new();
         while let Some(turn) = self.next_turn(&shared) {
-            if turn.is_multiple_of(shared.policy.config.global_interval) {
-                shared.poll_all(&mut catch);
-            }
+            shared.poll_all(&mut catch, shared.policy.config.poll_interval);
             shared.fire_of_all();
             // At work before it has a task, which nobody else knows of then.
             let stay = Stay::at_work(&shared);
@@ -307,7 +305,7 @@ impl Reliever {
     /// tells nobody. A clock that stands jumps in place of that, if everybody else waits, as for a worker that sleeps.
     fn waits(&mut self, shared: &Shared, catch: &mut Catch) {
         let may_jump = shared.clock.may_jump();
-        if shared.poll_all(catch) {
+        if shared.poll_all(catch, Nanos(0)) {
             return;
         }
         let interval = Duration::from_nanos(shared.policy.config.sentinel_interval.0.min(shared.next_timer()));

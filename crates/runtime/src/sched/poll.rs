@@ -264,14 +264,17 @@ impl Shared {
         })
     }
 
-    /// Polls every shard that nobody polls, for who runs tasks in place of workers that block. True if somebody was
-    /// woken.
-    pub(super) fn poll_all(&self, catch: &mut Catch) -> bool {
+    /// Polls every shard that nobody polls, nor has for so long, for who runs tasks in place of workers that block. True
+    /// if somebody was woken.
+    pub(super) fn poll_all(&self, catch: &mut Catch, interval: Nanos) -> bool {
         if !self.sleepers.reactor.is_used() {
             return false;
         }
         let mut polled = false;
-        for shard in self.sleepers.reactor.shards() {
+        let now = Nanos(clock::nanos());
+        let is_due = |polled_at| now.since(Nanos(polled_at)) >= interval;
+        let shards = self.sleepers.reactor.shards();
+        for shard in shards.iter().filter(|shard| is_due(shard.polled_at())) {
             // The number is no worker's.
             if let Some(duty) = shard.try_hold(self.worker_count()) {
                 let _what = duty.poll(catch, Some(Duration::ZERO), clock::nanos);
@@ -456,7 +459,7 @@ mod tests {
     #[test]
     fn a_reliever_leaves_a_sentinel_where_it_has_polled() {
         assert!(sleeper_is_woken_by(|worker| {
-            let _any = worker.context.shared.poll_all(&mut Catch::new());
+            let _any = worker.context.shared.poll_all(&mut Catch::new(), Nanos(0));
         }));
     }
 

@@ -4,8 +4,10 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_lite::AsyncWriteExt as _;
+use quadrille::net::UnixStream;
 use quadrille::policy::Config;
 use quadrille::task::{block_in_place, spawn_local};
 use quadrille::topology::Topology;
@@ -96,6 +98,48 @@ fn tasks_go_on_while_all_workers_block() {
             }
         },
     );
+}
+
+/// Nor does readiness wait for a number of tasks that compute: it is looked for between two of them, as by a worker.
+#[test]
+fn readiness_is_looked_for_while_all_workers_block_and_a_task_computes() {
+    const ROUNDS: usize = 10;
+    let runtime = Shape::flat(1).runtime();
+    let blocked = occupy_in_place(&runtime);
+    let (turns, stop) = (Count::default(), Gate::default());
+    let (counts, is_over) = (turns.clone(), stop.clone());
+    let computes = runtime.spawn(async move {
+        while !is_over.is_open() {
+            let begun = Instant::now();
+            // Longer than `poll-interval`.
+            while begun.elapsed() < Duration::from_micros(300) {}
+            counts.add();
+            quadrille::task::yield_now().await;
+        }
+    });
+    let late = |_| {
+        let entered = runtime.enter();
+        let (mut writes, mut reads) = UnixStream::pair().unwrap();
+        drop(entered);
+        let (counts, begun) = (turns.clone(), Gate::default());
+        let begins = begun.clone();
+        let reading = runtime.spawn(async move {
+            begins.open();
+            reads.read_exact(&mut [0]).await.unwrap();
+            counts.get()
+        });
+        begun.block();
+        runtime.block_on(async { writes.write_all(&[1]).await }).unwrap();
+        let written = turns.get();
+        runtime.block_on(reading).unwrap().saturating_sub(written)
+    };
+    let late: Vec<_> = (0..ROUNDS).map(late).collect();
+    assert!(late.iter().all(|turns| *turns < 10), "{late:?}");
+    stop.open();
+    runtime.block_on(computes).unwrap();
+    for task in blocked.release() {
+        runtime.block_on(task).unwrap();
+    }
 }
 
 /// What a worker runs next is its own, and nobody watches for that; a timer that was set just before is watched for.
