@@ -264,8 +264,8 @@ impl Shared {
         })
     }
 
-    /// Polls every shard that nobody polls, nor has for so long, for who runs tasks in place of workers that block. True
-    /// if somebody was woken.
+    /// Polls every shard that nobody polls, nor has for so long, for who runs tasks in place of workers that block.
+    /// True if somebody was woken.
     pub(super) fn poll_all(&self, catch: &mut Catch, interval: Nanos) -> bool {
         if !self.sleepers.reactor.is_used() {
             return false;

@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use futures_lite::AsyncWriteExt as _;
 use quadrille::net::UnixStream;
 use quadrille::policy::Config;
 use quadrille::task::{block_in_place, spawn_local};
@@ -119,7 +118,7 @@ fn readiness_is_looked_for_while_all_workers_block_and_a_task_computes() {
     });
     let late = |_| {
         let entered = runtime.enter();
-        let (mut writes, mut reads) = UnixStream::pair().unwrap();
+        let (writes, reads) = UnixStream::pair().unwrap();
         drop(entered);
         let (counts, begun) = (turns.clone(), Gate::default());
         let begins = begun.clone();
