@@ -58,6 +58,29 @@ impl Channel for Lossy {
     }
 }
 
+/// A channel that takes 60 ms at least for a message, however fast the machine is.
+enum Slow {}
+
+impl Channel for Slow {
+    type Sender<T: Send + 'static> = async_channel::Sender<T>;
+    type Receiver<T: Send + 'static> = async_channel::Receiver<T>;
+
+    fn bounded<T: Send + 'static>(capacity: usize) -> (Self::Sender<T>, Self::Receiver<T>) {
+        AsyncChannel::bounded(capacity)
+    }
+
+    fn send<T: Send + 'static>(sender: &Self::Sender<T>, value: T) -> impl Future<Output: Sent> + Send {
+        async move {
+            Tokio::sleep(Duration::from_millis(60)).await;
+            AsyncChannel::send(sender, value).await.sent().map_err(|_| "closed")
+        }
+    }
+
+    fn recv<T: Send + 'static>(receiver: &mut Self::Receiver<T>) -> impl Future<Output: Received<T>> + Send {
+        AsyncChannel::recv(receiver)
+    }
+}
+
 #[test]
 fn a_lost_message_fails_the_run() {
     let runtime = Tokio::start(2).unwrap();
@@ -163,7 +186,8 @@ impl Runtime for Unfair {
 fn a_heavy_task_that_is_passed_over_fails_the_run() {
     let runtime = Unfair(Tokio::start(2).unwrap());
     let piece = Duration::from_micros(1);
-    let result = runtime.run(mixed::run::<_, AsyncChannel>(runtime, (1, 10_000), (1, piece)));
+    // Longer than a worker may be off its CPU: each of ten round trips is two messages, which is 1.2 s at least.
+    let result = runtime.run(mixed::run::<_, Slow>(runtime, (1, 10), (1, piece)));
     match result {
         Err(Stop::Failed(message)) => assert!(
             message.starts_with("heavy task 1 of 1 computed nothing in "),
