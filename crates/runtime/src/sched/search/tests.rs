@@ -268,9 +268,8 @@ fn who_would_poll_does_not_linger() {
 }
 
 /// The last one lingers for two wake-ups: with 1 ms a wake-up for 2 ms. Others, and it after eight times in vain, for
-/// `publish-delay`.
-#[test]
-fn the_last_one_awake_lingers_for_longer_while_that_pays() {
+/// `publish-delay`. What does not hold, if not that.
+fn last_one_awake_lingers() -> Result<(), &'static str> {
     let mut still = Still::spinning("core:2", "publish-delay=1us,spin=1s,wake-cost-first=1ms");
     let mut worker = still.worker(0);
     // Somebody else may have our CPU for longer than it lingers.
@@ -282,19 +281,29 @@ fn the_last_one_awake_lingers_for_longer_while_that_pays() {
         };
         (0..times).map(lasted).min().unwrap()
     };
+    let check = |holds: bool, what| if holds { Ok(()) } else { Err(what) };
     let long = Nanos::from_millis(2).0;
-    assert!(lingers(&mut worker, 50) < long, "the other one is awake");
+    check(lingers(&mut worker, 50) < long, "not while the other one is awake")?;
     still.announce(1);
-    assert!(lingers(&mut worker, 8) >= long);
-    assert!(lingers(&mut worker, 15) < long, "in vain");
-    assert!(lingers(&mut worker, 1) >= long, "each sixteenth time");
-    assert!(lingers(&mut worker, 15) < long);
-    // It has paid again.
+    check(lingers(&mut worker, 8) >= long, "eight times")?;
+    check(lingers(&mut worker, 15) < long, "not when that was in vain")?;
+    check(lingers(&mut worker, 1) >= long, "each sixteenth time")?;
+    check(lingers(&mut worker, 15) < long, "but not before")?;
     worker.lingers.ended(true);
-    assert!(lingers(&mut worker, 1) >= long);
+    check(lingers(&mut worker, 1) >= long, "when it has paid again")?;
     still.inject(0);
     assert!(worker.linger());
     drop(take_queued(&still.shared));
+    Ok(())
+}
+
+/// Whose CPU somebody else has until all the time has passed does not linger at all, and so not in vain: that shifts
+/// what comes after it.
+#[test]
+fn the_last_one_awake_lingers_for_longer_while_that_pays() {
+    let mut failures = Vec::new();
+    let holds = (0..20).any(|_| last_one_awake_lingers().map_err(|what| failures.push(what)).is_ok());
+    assert!(holds, "{failures:?}");
 }
 
 /// A search that finds nothing looks at every deque, and at a closed gate at those behind its own cache alone.
