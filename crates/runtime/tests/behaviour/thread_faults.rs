@@ -18,6 +18,9 @@ use crate::wait::eventually;
 
 const SIGABRT: i32 = 6;
 
+/// The reason that is given where a destructor has waited for too long.
+const WAITED_IN_VAIN: &str = "a user-level thread can't be suspended while it panics";
+
 fn recurse(depth: usize) -> usize {
     let frame = std::hint::black_box([depth; 16]);
     if frame[0] == usize::MAX {
@@ -105,10 +108,7 @@ fn to_wait_while_panicking_is_refused_with_a_reason() {
     let output = run_child(module_path!(), "to_wait_while_panicking_is_refused_with_a_reason");
     let said = stderr(&output);
     assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
-    assert!(
-        said.contains("a user-level thread can't be suspended while it panics"),
-        "{said}"
-    );
+    assert!(said.contains(WAITED_IN_VAIN), "{said}");
 }
 
 /// How a thread comes to be unwound.
@@ -147,14 +147,24 @@ impl By {
     }
 }
 
+/// That a test passes in a process of its own, which ends if a destructor waits in vain. It does so for a second only,
+/// for which a machine may well keep whom it waits for from the CPU: so that reason is no failure yet.
+fn assert_passes_in_time(name: &str) {
+    for _ in 0..2 {
+        let output = run_child(module_path!(), name);
+        if !stderr(&output).contains(WAITED_IN_VAIN) {
+            return assert_passed(&output);
+        }
+    }
+    assert_passed(&run_child(module_path!(), name));
+}
+
 /// What a destructor waits for while its thread is unwound may come, if it does not need its worker: a lock, say, that
 /// is held for a moment.
 #[test]
 fn what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound() {
     if !is_child() {
-        // A destructor that waits in vain ends the process: so in one of its own.
-        let name = "what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound";
-        return assert_passed(&run_child(module_path!(), name));
+        return assert_passes_in_time("what_comes_from_elsewhere_is_waited_for_while_a_thread_is_unwound");
     }
     for by in By::EACH {
         let (held, dropped) = (Gate::default(), Count::default());
@@ -297,8 +307,7 @@ fn a_scope_whose_threads_do_not_end_while_panicking_is_refused_with_a_reason() {
     let output = run_child(module_path!(), NAME);
     let said = stderr(&output);
     assert_eq!(output.status.signal(), Some(SIGABRT), "{said}");
-    let expected = "a user-level thread can't be suspended while it panics";
-    assert!(said.contains(expected), "{said}");
+    assert!(said.contains(WAITED_IN_VAIN), "{said}");
 }
 
 /// Threads and tasks of a scope that another worker runs are waited for in place; those of a runtime that ends are
@@ -306,9 +315,7 @@ fn a_scope_whose_threads_do_not_end_while_panicking_is_refused_with_a_reason() {
 #[test]
 fn a_scope_is_waited_for_while_a_thread_is_unwound() {
     if !is_child() {
-        // A destructor that waits in vain ends the process: so in one of its own.
-        let name = "a_scope_is_waited_for_while_a_thread_is_unwound";
-        return assert_passed(&run_child(module_path!(), name));
+        return assert_passes_in_time("a_scope_is_waited_for_while_a_thread_is_unwound");
     }
     for by in By::EACH {
         let ended = Count::default();

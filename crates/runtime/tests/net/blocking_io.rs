@@ -443,25 +443,33 @@ fn what_cannot_be_written_soon_is_given_up_where_a_thread_is_unwound() {
     }
 }
 
-/// Room that comes soon is waited for, as a lock is. It takes another worker, which hears of it.
+/// What writing a byte comes to where a thread is unwound, while somebody reads what has left no room, and what is read
+/// after that.
+fn write_where_there_is_room_soon() -> (io::Result<usize>, String) {
+    let runtime = Runtime::builder().worker_threads(2).build().unwrap();
+    let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
+    let (says, said) = mpsc::channel();
+    let (begins, begun) = mpsc::channel();
+    let thread = runtime.spawn_thread(move || {
+        fill(&near);
+        let _writes = WritesAtTheEnd(&near, says);
+        begins.send(()).unwrap();
+        panic!("on purpose");
+    });
+    begun.recv().unwrap();
+    let mut received = String::new();
+    BlockingIo::new(far).read_to_string(&mut received).unwrap();
+    thread.join().unwrap_err();
+    (said.recv().unwrap(), received.trim_start_matches('.').to_owned())
+}
+
+/// Room that comes soon is waited for, as a lock is. It takes another worker, which hears of it, and which a machine
+/// may keep from the CPU for the second after which that is given up: hence not once only.
 #[test]
 fn what_finds_room_soon_is_written_where_a_thread_is_unwound() {
     watched(|| {
-        let runtime = Runtime::builder().worker_threads(2).build().unwrap();
-        let (near, far) = runtime.block_on(async { UnixStream::pair() }).unwrap();
-        let (says, said) = mpsc::channel();
-        let (begins, begun) = mpsc::channel();
-        let thread = runtime.spawn_thread(move || {
-            fill(&near);
-            let _writes = WritesAtTheEnd(&near, says);
-            begins.send(()).unwrap();
-            panic!("on purpose");
-        });
-        begun.recv().unwrap();
-        let mut received = String::new();
-        BlockingIo::new(far).read_to_string(&mut received).unwrap();
-        thread.join().unwrap_err();
-        assert_eq!(said.recv().unwrap().unwrap(), 1);
-        assert_eq!(received.trim_start_matches('.'), "!");
+        let mut attempts = std::iter::repeat_with(write_where_there_is_room_soon).take(3);
+        let (written, received) = attempts.find(|(written, _)| written.is_ok()).expect("room is soon");
+        assert_eq!((written.unwrap(), received.as_str()), (1, "!"));
     });
 }
