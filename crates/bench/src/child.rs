@@ -285,6 +285,9 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// What a script that hangs may take until it does.
+    const LONG: Duration = Duration::from_secs(5);
+
     const SPEC: Spec = Spec {
         workload: Workload::SpawnJoin { tasks: 1, batch: 1 },
         body: Body::Tasks,
@@ -317,9 +320,10 @@ mod tests {
             .custom_flags(nix::libc::O_NONBLOCK)
             .open(&path)
             .unwrap();
-        let script = format!("exec 3>{}; sleep 1000 & wait", path.display());
-        check_script(RuntimeName::Hackbench, SECOND, "starts", &script, "killed after 1 s");
+        let script = format!("exec 3>{}; printf x >&3; sleep 1000 & wait", path.display());
+        check_script(RuntimeName::Hackbench, LONG, "starts", &script, "killed after 5 s");
         std::fs::remove_file(&path).unwrap();
+        assert_eq!(held.read(&mut [0]).unwrap(), 1, "it had it open");
         let deadline = Instant::now() + Duration::from_secs(60);
         while held.read(&mut [0]).map_err(|error| error.kind()) != Ok(0) {
             assert!(Instant::now() < deadline, "what the run started goes on");
@@ -456,8 +460,8 @@ mod tests {
     #[test]
     fn a_run_that_hangs_after_a_panic_is_said_to_have_panicked() {
         let script = "echo \"thread 'a' panicked at a.rs:1:2:\" >&2; echo 'no memory' >&2; exec sleep 1000";
-        let expected = "killed after 1 s: thread 'a' panicked at a.rs:1:2: no memory";
-        check_script(RuntimeName::Tokio, SECOND, "panics", script, expected);
+        let expected = "killed after 5 s: thread 'a' panicked at a.rs:1:2: no memory";
+        check_script(RuntimeName::Tokio, LONG, "panics", script, expected);
     }
 
     #[test]
