@@ -62,6 +62,13 @@ const RULES: &[Rule] = &[
         why: THROUGH_SHIM,
     },
     Rule {
+        // After `use std::sync;`.
+        name: "sync::atomic",
+        holds_in: CRATES_WITHOUT_BENCH,
+        may_use: SHIM,
+        why: THROUGH_SHIM,
+    },
+    Rule {
         name: "loom",
         holds_in: CRATES_WITHOUT_BENCH,
         may_use: SHIM,
@@ -123,6 +130,18 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: ".elapsed(",
+        holds_in: &["crates/runtime/src/"],
+        may_use: CLOCK,
+        why: ONE_CLOCK,
+    },
+    Rule {
+        name: "Instant::elapsed",
+        holds_in: &["crates/runtime/src/"],
+        may_use: CLOCK,
+        why: ONE_CLOCK,
+    },
+    Rule {
+        name: "SystemTime::elapsed",
         holds_in: &["crates/runtime/src/"],
         may_use: CLOCK,
         why: ONE_CLOCK,
@@ -311,6 +330,12 @@ mod tests {
         check_place("crates/bench/src/run.rs", atomic, &[]);
         check_place(
             "crates/runtime/src/a.rs",
+            "use std::sync;\nstatic A: sync::atomic::AtomicU32 = a();\n",
+            &[(2, "`sync::atomic`")],
+        );
+        check_place("crates/runtime/src/a.rs", "use crate::sync::atomic_cell;\n", &[]);
+        check_place(
+            "crates/runtime/src/a.rs",
             "#[cfg(test)]\nmod tests {\n use std::sync::atomic::AtomicU32;\n}\n",
             &[],
         );
@@ -363,6 +388,8 @@ mod tests {
             "Instant::now();",
             "std::time::Instant::now();",
             "f(SystemTime::now);",
+            "Instant::elapsed(&a);",
+            "a.map(std::time::SystemTime::elapsed);",
         ] {
             check_place("crates/runtime/src/sys/clock.rs", read, &[]);
             check_place("crates/runtime/src/trace.rs", read, &[(1, "sys/clock")]);
