@@ -7,10 +7,11 @@
 //!
 //! | the mutated test | counts as |
 //! |---|---|
-//! | fails | caught |
+//! | fails | caught, for the reason that stands beside |
+//! | fails, since loom gives up an execution that is too long | no evidence: the mutation is to be repaired |
 //! | is still running at the time limit | caught, and counted apart: the limit may have been too short for the test |
 //! | passes | survived: the test is weak or the line needless; the command fails |
-//! | does not build | no evidence: the mutation is to be repaired; the command fails |
+//! | does not build | no evidence, likewise; the command fails in both cases |
 
 mod claim;
 mod mutation;
@@ -78,7 +79,7 @@ enum Fate {
     Caught,
     /// Its test was still running at the time limit.
     OutOfTime,
-    /// Its test has passed, or did not build.
+    /// Its test has passed, did not build, or came to no end.
     NotCaught,
 }
 
@@ -130,6 +131,9 @@ impl Bench {
         let root = workspace::target_dir("mutate");
         fs::create_dir_all(&root).map_err(|error| Failure::new(format!("cannot make {}: {error}", root.display())))?;
         let claim = Claim::of(&root)?;
+        let of_log = workspace::target_dir("loom");
+        fs::create_dir_all(&of_log)
+            .map_err(|error| Failure::new(format!("cannot make {}: {error}", of_log.display())))?;
         let wanted = workspace::paths(&source)?;
         for path in &wanted {
             copy_if_changed(&source.join(path), &root.join(path))?;
@@ -191,7 +195,11 @@ impl Bench {
         }
         let seconds = start.elapsed().as_secs_f64();
         let (fate, verdict) = match result {
-            Ok(Verdict::Failed) => (Fate::Caught, "caught".to_owned()),
+            Ok(Verdict::Failed) => {
+                // A test prints what it likes.
+                let log = fs::read(self.log()).unwrap_or_default();
+                fate_of_failed(&String::from_utf8_lossy(&log))
+            }
             Ok(Verdict::TimedOut) => (Fate::OutOfTime, "caught (time limit)".to_owned()),
             Ok(Verdict::Passed) => (Fate::NotCaught, "SURVIVED".to_owned()),
             Err(failure) => (Fate::NotCaught, format!("NO EVIDENCE: {failure}")),
@@ -237,6 +245,26 @@ impl Bench {
     }
 }
 
+/// What loom says of an execution with more branches than it has room for, as where threads spin: it has not looked at
+/// the end.
+const GAVE_UP: &str = "exceeded maximum number of branches";
+
+/// What has become of a mutation whose test has failed with this output, and what to say of it.
+fn fate_of_failed(log: &str) -> (Fate, String) {
+    if log.contains(GAVE_UP) {
+        return (Fate::NotCaught, format!("NO EVIDENCE: the model {GAVE_UP}"));
+    }
+    let reason = last_panic(log).unwrap_or("without a panic");
+    (Fate::Caught, format!("caught: {reason}"))
+}
+
+/// The first line of what the last panic has said, but for those that end a program because of an earlier one.
+fn last_panic(log: &str) -> Option<&str> {
+    let panics = log.rmatch_indices(" panicked at ");
+    let mut said = panics.filter_map(|(start, _)| log[start..].lines().nth(1));
+    said.find(|line| !line.starts_with("panic in a ")).map(str::trim)
+}
+
 /// The path of the only test in the harness's list whose last part is `name`.
 fn test_path<'a>(listed: &'a str, name: &str) -> Option<&'a str> {
     let paths = listed.lines().filter_map(|line| line.strip_suffix(": test"));
@@ -280,6 +308,23 @@ mod tests {
             survived.starts_with("1 of 3 mutations were not caught, and 1 by"),
             "{survived}"
         );
+    }
+
+    #[test]
+    fn a_failure_counts_for_its_reason() {
+        let panics = |message: &str| format!("thread 'w1' (7) panicked at a.rs:1:2:\n{message}\nnote: a note\n");
+        let check = |log: &str, expected: Fate, said: &str| {
+            assert_eq!(fate_of_failed(log), (expected, said.to_owned()), "{log}");
+        };
+        let deadlock = panics("deadlock; threads = [(Id(0), Blocked)]");
+        let said = "caught: deadlock; threads = [(Id(0), Blocked)]";
+        check(&format!("{}{deadlock}", panics("on purpose")), Fate::Caught, said);
+        let second = panics("panic in a destructor during cleanup");
+        check(&format!("{deadlock}{second}"), Fate::Caught, said);
+        check("running 1 test\n", Fate::Caught, "caught: without a panic");
+        let gave_up = panics("Model exceeded maximum number of branches. This is often caused by");
+        let said = "NO EVIDENCE: the model exceeded maximum number of branches";
+        check(&format!("{gave_up}{second}"), Fate::NotCaught, said);
     }
 
     #[test]
