@@ -87,6 +87,8 @@ pub(crate) struct Timers<T> {
     free: u32,
     len: usize,
     last_id: u64,
+    /// Slots that were freed since memory was last given back.
+    freed: usize,
 }
 
 impl<T> Default for Timers<T> {
@@ -97,6 +99,7 @@ impl<T> Default for Timers<T> {
             free: NONE,
             len: 0,
             last_id: 0,
+            freed: 0,
         }
     }
 }
@@ -279,6 +282,7 @@ impl<T> Timers<T> {
         slot.at = u64::from(self.free);
         self.free = index;
         self.len -= 1;
+        self.freed += 1;
         slot.value.take()
     }
 
@@ -302,11 +306,33 @@ impl<T> Timers<T> {
         if self.heap.len() > 2 * self.len + SPARE {
             self.rebuild();
         }
+        if self.slots.len() / 4 > self.len + KEPT && self.freed > self.slots.len() / 4 {
+            self.give_back();
+        }
+    }
+
+    /// Few of very many are set: forgets the free slots behind the last that is, orders the others, so that the first
+    /// are taken first, and gives back memory. So seldom that a timer that ends pays for four slots.
+    #[cold]
+    fn give_back(&mut self) {
+        self.freed = 0;
+        let used = self.slots.iter().rposition(|slot| slot.id != 0);
+        self.slots.truncate(used.map_or(0, |last| last + 1));
+        self.free = NONE;
+        for (index, slot) in self.slots.iter_mut().enumerate().rev() {
+            if slot.id == 0 {
+                slot.at = u64::from(self.free);
+                self.free = u32::try_from(index).expect("fewer than 2^32 slots");
+            }
+        }
+        self.slots.shrink_to(2 * self.slots.len());
+        self.rebuild();
     }
 
     /// Nothing is set: forgets slots and nodes.
     fn clear(&mut self) {
         self.free = NONE;
+        self.freed = 0;
         self.heap.clear();
         self.slots.clear();
         // Larger ones in proportion.

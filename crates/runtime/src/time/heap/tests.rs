@@ -237,3 +237,33 @@ fn the_end_of_a_large_batch_is_near() {
     let end = timers.end_of_batch(50);
     assert!((100..=150).contains(&end));
 }
+
+/// Also where one is always set, first or last of them; and one that stays where it is holds up nothing for long.
+#[test]
+fn after_very_many_memory_is_given_back() {
+    const MANY: u64 = 100_000;
+    let mut timers = Timers::default();
+    let capacities = |timers: &Timers<u64>| timers.slots.capacity().max(timers.heap.capacity());
+    let first = timers.insert(3, 0);
+    (0..MANY).for_each(|number| _ = timers.insert(1, number));
+    let last = timers.insert(2, 0);
+    assert_eq!(expire(&mut timers, 1).len() as u64, MANY);
+    check(&timers);
+    assert!(timers.heap.capacity() as u64 <= MANY / 2, "{}", timers.heap.capacity());
+    // The last one keeps the slots before it.
+    assert!(timers.slots.len() as u64 > MANY && timers.len() == 2);
+    let come_and_go = |timers: &mut Timers<u64>| {
+        for number in 0..MANY {
+            let key = timers.insert(5, number);
+            assert_eq!(timers.remove(key), Some(number));
+        }
+        check(timers);
+    };
+    come_and_go(&mut timers);
+    let again = timers.insert(4, 0);
+    assert!(again.slot() < 10, "it is among the first: {again:?}");
+    assert_eq!(timers.remove(last), Some(0));
+    come_and_go(&mut timers);
+    assert!(capacities(&timers) <= 8 * KEPT, "{}", capacities(&timers));
+    assert_eq!([timers.remove(first), timers.remove(again)], [Some(0); 2]);
+}
