@@ -30,6 +30,9 @@ pub(crate) struct Living {
     tasks: Cell<usize>,
 }
 
+/// Entries whose memory is kept when nobody is there.
+const KEPT: usize = 4096;
+
 #[derive(Debug)]
 enum Entry {
     Thread(NonNull<Waker>),
@@ -68,7 +71,8 @@ impl Living {
         key
     }
 
-    fn remove(&self, key: usize) {
+    /// Strikes it off. Whether the numbers begin again, because nobody is left of very many.
+    fn remove(&self, key: usize) -> bool {
         let free = Entry::Free(self.free.replace(Some(key)));
         let old = mem::replace(&mut self.entries.borrow_mut()[key], free);
         self.len.set(self.len.get() - 1);
@@ -76,6 +80,12 @@ impl Living {
             self.tasks.set(self.tasks.get() - 1);
             drop(waker);
         }
+        let begins_again = self.len.get() == 0 && self.entries.borrow().capacity() > KEPT;
+        if begins_again {
+            self.entries.take();
+            self.free.set(None);
+        }
+        begins_again
     }
 
     /// Wakes everything that is not ready or running.
@@ -111,8 +121,7 @@ impl Context {
     /// The thread that was entered under `key` has come to the end of its stack.
     pub(crate) fn has_ended(&self, key: usize) {
         self.me().notes.remove(key);
-        self.living.remove(key);
-        self.publish_living();
+        self.waits_no_more(key);
     }
 
     /// Enters a task that is bound to this worker, runs here, and is pending for the first time (B c).
@@ -124,7 +133,9 @@ impl Context {
 
     /// The body of the task that was entered under `key` is gone.
     pub(crate) fn waits_no_more(&self, key: usize) {
-        self.living.remove(key);
+        if self.living.remove(key) {
+            self.me().notes.give_back();
+        }
         self.publish_living();
     }
 
@@ -458,9 +469,22 @@ pub(super) mod tests {
         let (a, b) = (insert(), insert());
         living.remove(a);
         assert_eq!((insert(), living.len.get()), (a, 2));
-        living.remove(b);
-        living.remove(a);
+        assert!(!living.remove(b) && !living.remove(a));
         assert_eq!((insert(), living.len.get()), (a, 1));
+        living.wake_all();
+    }
+
+    #[test]
+    fn memory_of_a_long_list_is_given_back() {
+        let (living, waker) = (Living::default(), Waker::noop().clone());
+        // SAFETY: the waker outlives the list.
+        let insert = || unsafe { living.insert(NonNull::from(&waker)) };
+        let mut keys: Vec<usize> = (0..=KEPT).map(|_| insert()).collect();
+        let last = keys.pop().unwrap();
+        assert!(keys.into_iter().all(|key| !living.remove(key)));
+        assert!(living.remove(last), "the numbers begin again");
+        assert_eq!(living.entries.borrow().capacity(), 0);
+        assert_eq!(insert(), 0);
         living.wake_all();
     }
 }

@@ -17,6 +17,9 @@ use crate::stress::Mutex;
 
 const SHARDS: usize = 8;
 
+/// Entries whose memory a shard keeps when it is empty.
+const KEPT: usize = 4096;
+
 #[derive(Debug)]
 enum Entry {
     Task(Waker),
@@ -76,8 +79,11 @@ impl Registry {
         let old = std::mem::replace(&mut inner.entries[slot as usize], Entry::Free(inner.free));
         inner.free = Some(slot);
         inner.live -= 1;
+        // All of them are free then. No key is out but those of who aborts too late.
+        let is_left = inner.live == 0 && inner.entries.capacity() > KEPT;
+        let memory = is_left.then(|| std::mem::take(inner));
         drop(guard);
-        drop(old);
+        drop((old, memory));
     }
 
     /// The waker of the task behind `key`, if it is still there. Keys are reused: a stale one may give another task's
@@ -158,5 +164,25 @@ mod tests {
         registry.remove(b);
         assert!(!registry.wake_all());
         assert_eq!(registry.len(), 0);
+    }
+
+    #[test]
+    fn memory_of_many_is_given_back() {
+        let registry = Registry::new();
+        let mut keys: Vec<u32> = (0..3 * KEPT).map(|_| registry.insert(Waker::noop().clone())).collect();
+        let capacity = || {
+            registry
+                .shards
+                .iter()
+                .map(|shard| shard.lock().unwrap().entries.capacity())
+                .sum::<usize>()
+        };
+        let last = keys.pop().unwrap();
+        keys.iter().for_each(|key| registry.remove(*key));
+        assert!(capacity() >= 3 * KEPT && registry.waker(last).is_some());
+        registry.remove(last);
+        assert_eq!((capacity(), registry.len()), (0, 0));
+        assert!(registry.waker(last).is_none(), "who aborts it now comes too late");
+        assert!(keys.contains(&registry.insert(Waker::noop().clone())));
     }
 }

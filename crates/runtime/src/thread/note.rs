@@ -202,6 +202,12 @@ impl Notes {
         self.0.with(|notes| notes[number] = None);
     }
 
+    /// Gives memory back: nobody is here.
+    pub(crate) fn give_back(&self) {
+        let old = self.0.with(std::mem::take);
+        debug_assert!(old.iter().all(Option::is_none), "each was struck off");
+    }
+
     /// Calls `f` with every thread whose note is here, on worker `worker`, and what it does.
     pub(super) fn read(&self, worker: usize, mut f: impl FnMut(u64, ThreadState)) {
         let mut begin = 0;
