@@ -16,6 +16,7 @@ use super::body::Polled;
 use super::spawn::Options;
 use super::{Id, JoinHandle};
 use crate::error::JoinError;
+use crate::panics::quietly;
 use crate::runtime::{spawn_unchecked, with_current};
 use crate::thread::scope::shared::{self, Loan, Packet, Words};
 
@@ -150,14 +151,20 @@ impl<F: Future> Future for Child<'_, F> {
         let mut this = self.project();
         let result = catch_unwind(AssertUnwindSafe(|| {
             let future = this.future.as_mut().as_pin_mut();
-            let output = ready!(future.expect("a task is not polled after its end").poll(cx));
-            // Its destructor belongs to it.
-            this.future.set(None);
-            Poll::Ready(output)
+            future.expect("a task is not polled after its end").poll(cx)
         }));
         let result = match result {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(output)) => Ok(output),
+            Ok(Poll::Ready(output)) => {
+                // Its destructor belongs to it.
+                match catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
+                    Ok(()) => Ok(output),
+                    Err(payload) => {
+                        quietly(|| drop(output));
+                        Err(payload)
+                    }
+                }
+            }
             Err(payload) => Err(payload),
         };
         this.packet.put(result);

@@ -1,15 +1,17 @@
 //! Tasks that borrow from a stack: it is not left before they have ended, however they end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 
 use quadrille::Wait as _;
 use quadrille::task::{self, yield_now};
 use quadrille::thread;
 
+use crate::child::{assert_passed, is_child, run_child};
 use crate::count::{Count, OnDrop};
 use crate::gate::Gate;
 use crate::scopes::spawns_after_its_closure_has_returned;
-use crate::shape::{for_each_shape, for_each_shape_if, on_both_kinds};
+use crate::shape::{Shape, for_each_shape, for_each_shape_if, on_both_kinds};
 use crate::wait::eventually;
 
 #[test]
@@ -75,6 +77,29 @@ fn their_panics_reach_who_joins_or_the_scope() {
         assert!(own.is_err());
         assert_eq!(ended.get(), 3, "each was waited for");
     });
+}
+
+/// As those of a task that is none of a scope: the second panic is nobody's.
+#[test]
+fn a_future_and_its_output_may_both_panic_when_they_are_dropped() {
+    const NAME: &str = "a_future_and_its_output_may_both_panic_when_they_are_dropped";
+    if !is_child() {
+        // A panic while another one unwinds ends the process.
+        return assert_passed(&run_child(module_path!(), NAME));
+    }
+    let runtime = Shape::flat(1).runtime();
+    let _current = runtime.enter();
+    let panics = || OnDrop::new(|| panic!("when it is dropped"));
+    let joined = task::scope(|s| {
+        let held = panics();
+        // The future keeps what it holds to its end, not to that of its last poll.
+        let future = std::future::poll_fn(move |_| {
+            _ = &held;
+            Poll::Ready(panics())
+        });
+        s.spawn(future).wait().map(drop)
+    });
+    assert!(joined.unwrap_err().is_panic());
 }
 
 #[test]
