@@ -13,11 +13,13 @@ use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
+use crate::panics::quietly;
 use crate::thread::{self, is_user_level};
 
 /// Declares values that are put up around a task, or a part of one, like tokio's.
@@ -280,8 +282,12 @@ impl<T: 'static, F: Future> Future for TaskLocalFuture<T, F> {
         this.key.enter(this.value, || {
             let future = this.future.as_mut().as_pin_mut();
             let poll = future.expect("polled after it was ready").poll(cx);
-            if poll.is_ready() {
-                this.future.set(None);
+            if poll.is_ready()
+                && let Err(payload) = catch_unwind(AssertUnwindSafe(|| this.future.set(None)))
+            {
+                // What it has answered may panic as well, which would end the process from here on.
+                quietly(|| drop(poll));
+                resume_unwind(payload);
             }
             poll
         })
@@ -296,12 +302,12 @@ impl<T: 'static, F> fmt::Debug for TaskLocalFuture<T, F> {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::pin;
 
     use futures_lite::future::{block_on, poll_once};
 
     use super::*;
+    use crate::panics::tests::Bomb;
 
     task_local! {
         static NUMBER: u32;
@@ -331,6 +337,19 @@ mod tests {
                 assert_eq!(*number, 1);
             });
         });
+    }
+
+    /// Without a second panic while the first one unwinds.
+    #[test]
+    fn a_future_and_its_output_may_both_panic_when_they_are_dropped() {
+        let held = Bomb;
+        let future = std::future::poll_fn(move |_| {
+            _ = &held;
+            Poll::Ready(Bomb)
+        });
+        let panicked = catch_unwind(AssertUnwindSafe(|| block_on(NUMBER.scope(1, future))));
+        mem::forget(panicked.unwrap_err());
+        assert!(NUMBER.try_get().is_err());
     }
 
     #[test]

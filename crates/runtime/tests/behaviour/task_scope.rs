@@ -159,7 +159,7 @@ fn tasks_spawn_tasks_while_the_scope_is_left() {
 
 #[test]
 fn a_task_has_no_scope() {
-    let runtime = crate::shape::Shape::flat(2).runtime();
+    let runtime = Shape::flat(2).runtime();
     let refused = runtime.spawn(async { catch_unwind(|| task::scope(|_| ())).is_err() });
     assert!(runtime.block_on(refused).unwrap());
 }
