@@ -26,7 +26,6 @@
 
 // The protocol and its theorem are in `broadcast/end.rs`.
 
-use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -40,16 +39,13 @@ use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::panics::FirstPanic;
 
+#[doc(inline)]
+pub use self::error::{RecvError, SendError, TryRecvError};
 pub use self::stream::{Lagged, ReceiverStream};
 pub use self::weak::WeakSender;
-pub use super::error::SendError;
-
-/// The errors, where tokio has them.
-pub mod error {
-    pub use super::{RecvError, SendError, TryRecvError};
-}
 
 mod end;
+pub mod error;
 mod slots;
 mod stream;
 mod weak;
@@ -366,49 +362,6 @@ impl<T> fmt::Debug for Receiver<T> {
         f.debug_struct("Receiver").field("len", &self.len()).finish()
     }
 }
-
-/// Why no message was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecvError {
-    /// So many messages were lost: more were sent than the channel keeps. The receiver goes on behind them.
-    Lagged(u64),
-    /// All messages were received, and no sender is left.
-    Closed,
-}
-
-impl fmt::Display for RecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lagged(missed) => write!(f, "the receiver was too slow for {missed} messages"),
-            Self::Closed => f.write_str("receiving from an empty and closed channel"),
-        }
-    }
-}
-
-impl Error for RecvError {}
-
-/// Why no message could be received at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryRecvError {
-    /// No message is there yet.
-    Empty,
-    /// So many messages were lost.
-    Lagged(u64),
-    /// All messages were received, and no sender is left.
-    Closed,
-}
-
-impl fmt::Display for TryRecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("receiving from an empty channel"),
-            Self::Lagged(missed) => RecvError::Lagged(*missed).fmt(f),
-            Self::Closed => RecvError::Closed.fmt(f),
-        }
-    }
-}
-
-impl Error for TryRecvError {}
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests;

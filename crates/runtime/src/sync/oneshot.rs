@@ -11,6 +11,7 @@
 //!
 //! How the two sides share the message, and why no wake-up is lost: Theorem Oneshot, in `oneshot/link`.
 
+pub mod error;
 mod link;
 
 use std::fmt;
@@ -21,12 +22,8 @@ use self::link::{Link, Receives, Sends};
 use super::block::block_on;
 use crate::coop;
 
-pub use super::error::{RecvError, SendError, TryRecvError};
-
-/// The errors, where tokio has them.
-pub mod error {
-    pub use super::{RecvError, SendError, TryRecvError};
-}
+#[doc(inline)]
+pub use self::error::{RecvError, SendError, TryRecvError};
 
 /// Makes a channel for one message.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {

@@ -30,15 +30,12 @@ use super::watched::{Place, Watched, Watching};
 use crate::coop;
 use crate::primitives::{AtomicU64, Ordering};
 
+#[doc(inline)]
+pub use self::error::{RecvError, SendError};
 pub use self::stream::ReceiverStream;
-pub use super::error::{RecvError, SendError};
 
+pub mod error;
 mod stream;
-
-/// The errors, where tokio has them.
-pub mod error {
-    pub use super::{RecvError, SendError};
-}
 
 #[derive(Debug)]
 struct Shared<T> {

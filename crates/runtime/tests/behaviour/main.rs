@@ -20,6 +20,7 @@ mod delay_queue;
 mod depth_first;
 mod destructors;
 mod environment;
+mod errors;
 mod exports;
 mod fairness;
 mod gate;

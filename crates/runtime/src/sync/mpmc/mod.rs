@@ -139,6 +139,7 @@
 //   wait allocates or locks a list anyway.
 
 mod blocking;
+pub mod error;
 mod iter;
 mod permit;
 mod receiver;
@@ -153,13 +154,8 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use super::error::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
-
-/// The errors, where tokio has them.
-pub mod error {
-    pub use super::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
-}
-
+#[doc(inline)]
+pub use error::{RecvError, SendError, SendTimeoutError, TryRecvError, TrySendError};
 pub use iter::{IntoIter, Iter, TryIter};
 pub use permit::{OwnedPermit, Permit, Reserve, ReserveOwned};
 pub use receiver::{Receiver, Recv, RecvMany};
