@@ -108,8 +108,8 @@ impl Builder {
     }
 
     /// Names the task; shown in dumps and by [`JoinHandle::name`]. Costs one allocation.
-    pub fn name(mut self, name: impl Into<Box<str>>) -> Self {
-        self.name = Some(name.into());
+    pub fn name(mut self, name: impl AsRef<str>) -> Self {
+        self.name = Some(name.as_ref().into());
         self
     }
 

@@ -342,6 +342,22 @@ fn names_and_ids_belong_to_the_task() {
     });
 }
 
+#[test]
+fn a_name_may_be_lent_or_given() {
+    let runtime = Runtime::new().unwrap();
+    let name = String::from("clerk");
+    let of = |builder: task::Builder| builder.spawn_on(async {}, runtime.handle()).name().map(str::to_owned);
+    let builder = task::Builder::new;
+    assert_eq!(of(builder().name(&name)), Some(name.clone()));
+    assert_eq!(of(builder().name(&*name)), Some(name.clone()));
+    assert_eq!(
+        of(builder().name(std::borrow::Cow::Borrowed(&*name))),
+        Some(name.clone())
+    );
+    assert_eq!(of(builder().name(Box::<str>::from(&*name))), Some(name.clone()));
+    assert_eq!(of(builder().name(name)), Some("clerk".to_owned()));
+}
+
 /// By `?`, as in a function that reads and writes.
 #[test]
 fn the_end_of_a_task_is_an_error_of_input_and_output() {
