@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::{FileTimes, Metadata, Permissions};
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -433,6 +433,14 @@ impl From<std::fs::File> for File {
 impl From<OwnedFd> for File {
     fn from(fd: OwnedFd) -> Self {
         File::from_std(fd.into())
+    }
+}
+
+impl FromRawFd for File {
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: the caller's promise is std's, passed on.
+        let file = unsafe { std::fs::File::from_raw_fd(fd) };
+        File::from_std(file)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What to wait for, and what has come.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Sub};
 
@@ -163,6 +164,19 @@ impl Sub for Ready {
     }
 }
 
+/// `EMPTY`, `READABLE`, `WRITABLE`, `ALL`, in tokio's order. To ask for what is contained take `&`.
+impl Ord for Ready {
+    fn cmp(&self, other: &Ready) -> Ordering {
+        (self.0.write, self.0.read).cmp(&(other.0.write, other.0.read))
+    }
+}
+
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Ready) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ready({:?})", self.0)
@@ -236,5 +250,11 @@ mod tests {
             assert_eq!(ready.is_empty(), ready == Ready::EMPTY);
         }
         assert_eq!(format!("{:?}", Ready::EMPTY), "Ready(EMPTY)");
+    }
+
+    #[test]
+    fn readiness_has_an_order() {
+        let in_order = [Ready::EMPTY, Ready::READABLE, Ready::WRITABLE, Ready::ALL];
+        assert!(in_order.is_sorted_by(|one, next| one < next));
     }
 }

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read};
 use std::net;
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
 use std::time::Duration;
 
 use quadrille::JoinSet;
@@ -193,6 +192,19 @@ fn a_socket_of_std_can_be_connected() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let raw = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         let socket = TcpSocket::from_std_stream(raw.into()).unwrap();
+        let stream = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
+    });
+}
+
+#[test]
+fn a_socket_goes_by_its_number() {
+    on_runtimes(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let number = TcpSocket::new_v4().unwrap().into_raw_fd();
+        // SAFETY: it is that of a socket which nobody has any more.
+        let socket = unsafe { TcpSocket::from_raw_fd(number) };
+        assert_eq!(socket.as_raw_fd(), number);
         let stream = socket.connect(listener.local_addr().unwrap()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice, SeekFrom};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::pin::{Pin, pin};
 use std::sync::mpsc;
@@ -473,6 +473,21 @@ async fn writing_to_what_cannot_seek_keeps_what_was_read_ahead() -> io::Result<(
     }
     assert_eq!(file.read(&mut heard).await?, 2);
     assert_eq!(&heard[..2], b"in");
+    Ok(())
+}
+
+#[quadrille::test]
+async fn a_descriptor_is_taken_over_by_its_number() -> io::Result<()> {
+    let (mut reader, writer) = io::pipe()?;
+    let number = writer.into_raw_fd();
+    // SAFETY: it is that of a pipe's end which nobody has any more.
+    let mut file = unsafe { File::from_raw_fd(number) };
+    assert_eq!(file.as_raw_fd(), number);
+    file.write_all(b"hello").await?;
+    file.flush().await?;
+    // The file has it alone: this is the end.
+    drop(file);
+    assert_eq!(io::read_to_string(&mut reader)?, "hello");
     Ok(())
 }
 

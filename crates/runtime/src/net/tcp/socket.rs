@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{self, SocketAddr};
+use std::os::fd::{FromRawFd, IntoRawFd, RawFd};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
@@ -436,3 +437,20 @@ fn saturate(size: usize) -> u32 {
 }
 
 impl_as_fd!(socket: TcpSocket);
+
+/// Takes over a socket that is in non-blocking mode; [`from_std_stream`](TcpSocket::from_std_stream) sets that itself.
+/// `connect` and what listens hold up a worker with one that isn't.
+impl FromRawFd for TcpSocket {
+    unsafe fn from_raw_fd(fd: RawFd) -> Self {
+        // SAFETY: the caller's promise is std's, passed on.
+        let socket = unsafe { Socket::from_raw_fd(fd) };
+        TcpSocket { socket }
+    }
+}
+
+/// The socket stays in non-blocking mode.
+impl IntoRawFd for TcpSocket {
+    fn into_raw_fd(self) -> RawFd {
+        self.socket.into_raw_fd()
+    }
+}
