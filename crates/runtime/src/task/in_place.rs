@@ -40,6 +40,25 @@ use crate::sched::in_place;
 ///
 /// - User-level threads that are bound to the worker: nobody else may run them. They go on when `f` has returned. While
 ///   all workers are in such calls, threads that have not started wait, too: for the first that returns.
+///   So `block_in_place(|| thread::spawn(|| 1).join())` waits for ever, in silence, once every worker is in one: with
+///   one worker at the first call. A user-level thread joins without `block_in_place`, and a task awaits the handle.
+///   Where it must be in there, the call waits for a task, or for what runs on no worker:
+///
+///   ```
+///   # use quadrille::task::block_in_place;
+///   # use quadrille::{Wait as _, spawn, spawn_blocking, thread};
+///   # let runtime = quadrille::Runtime::builder().worker_threads(1).build()?;
+///   # let task = runtime.spawn(async {
+///   assert_eq!(thread::spawn(|| 1).await.unwrap(), 1);
+///   block_in_place(|| {
+///       assert_eq!(spawn(async { 1 }).wait().unwrap(), 1);
+///       assert_eq!(spawn_blocking(|| 1).wait().unwrap(), 1);
+///       assert_eq!(std::thread::spawn(|| 1).join().unwrap(), 1);
+///   });
+///   # });
+///   # runtime.block_on(task).unwrap();
+///   # Ok::<(), quadrille::BuildError>(())
+///   ```
 /// - All that belongs to the same task, as the other branches of a `join!`.
 /// - Timers and sockets, while all workers are in such calls, and as many threads as may take over from them are so as
 ///   well: nobody is left to look after those. If each `f` waits for one of them, as by `sleep(limit).wait()`, all wait
