@@ -3,6 +3,7 @@
 //! | need | take |
 //! |---|---|
 //! | many messages, any number of senders and receivers | [`mpmc`] |
+//! | the same with one receiver, by tokio's names | [`mpsc`] |
 //! | hear that nobody receives any more | [`mpmc::Sender::closed`] |
 //! | one message, once | [`oneshot`] |
 //! | each message to every receiver | [`broadcast`] |
@@ -24,6 +25,7 @@
 
 pub mod broadcast;
 pub mod mpmc;
+pub mod mpsc;
 pub mod oneshot;
 pub mod watch;
 

@@ -30,6 +30,8 @@ mod join_map;
 mod late_timers;
 mod life_cycle;
 mod metrics;
+mod mpsc;
+mod mpsc_threads;
 mod mutex;
 mod notify;
 mod origins;

@@ -1,5 +1,7 @@
 //! A first-in, first-out channel with any number of senders and receivers; each message goes to one receiver.
 //!
+//! By tokio's names, and with one receiver, it is [`mpsc`](super::mpsc).
+//!
 //! ```
 //! use quadrille::sync::mpmc;
 //! # futures_lite::future::block_on(async {
@@ -45,7 +47,8 @@
 //
 // `State` (state.rs) is everything that the lock protects: queue, phase, two lists of waiters. `Shared`
 // (shared.rs) is the lock around it and the steps of one operation. `Sender` and `Receiver` are handles, their futures
-// carry the waiter; permit.rs, timed.rs and weak.rs are further ways to send, blocking.rs is how threads do both.
+// carry the waiter; permit.rs, timed.rs and weak.rs are further ways to send, blocking.rs is how threads do both. What
+// is `pub(in crate::sync)` is what `mpsc` asks besides: free places, weak senders, and batches of any size.
 //
 // # One operation
 //

@@ -10,13 +10,13 @@ use futures_core::{FusedStream, Stream};
 use super::super::block::block_on;
 use super::blocking::Take;
 use super::shared::{Seat, Shared};
-use super::state::{Outcome, Side, State};
+use super::state::{BATCH_MAX, Outcome, Side, State};
 use super::{RecvError, TryRecvError};
 use crate::coop;
 use crate::panics::FirstPanic;
 
-/// Most elements by which [`Receiver::recv_many`] grows the vector at a time.
-const GROW_MAX: usize = 64;
+/// Most messages that [`Receiver::recv_many`] moves, and by which it grows the vector at a time.
+const GROW_MAX: usize = BATCH_MAX as usize;
 
 /// The receiving side of a channel; clone it for more receivers, each message goes to one of them.
 ///
@@ -153,6 +153,18 @@ impl<T> Receiver<T> {
         poll
     }
 
+    /// As [`poll_recv_many`](Self::poll_recv_many), and goes on until nothing is there or `count_max` are taken. Zero
+    /// if the channel is closed and drained.
+    pub(in crate::sync) fn poll_recv_all(
+        &mut self,
+        cx: &mut Context<'_>,
+        messages: &mut Vec<T>,
+        count_max: usize,
+    ) -> Poll<usize> {
+        let first = ready!(self.poll_recv_many(cx, messages, count_max));
+        Poll::Ready(first.map_or(0, |count| recv_rest(&self.shared, messages, count, count_max)))
+    }
+
     /// Receives the oldest message if there is one now.
     ///
     /// # Errors
@@ -238,6 +250,21 @@ impl<T> Receiver<T> {
     /// Messages that fit inside, those of permits among them; `None` if unbounded.
     pub fn capacity(&self) -> Option<usize> {
         Some(self.shared.capacity).filter(|capacity| *capacity != usize::MAX)
+    }
+
+    /// Messages that would find a place now: neither full nor reserved.
+    pub(in crate::sync) fn free(&self) -> usize {
+        self.shared.look(State::free)
+    }
+
+    /// [`capacity`](Self::capacity) as a number; `usize::MAX` if unbounded.
+    pub(in crate::sync) fn capacity_max(&self) -> usize {
+        self.shared.capacity
+    }
+
+    /// Weak senders of this channel.
+    pub(in crate::sync) fn weak_count(&self) -> usize {
+        self.shared.weak_count()
     }
 
     /// Sending handles of this channel.
@@ -388,6 +415,17 @@ impl<T> Future for RecvMany<'_, T> {
     }
 }
 
+impl<T> RecvMany<'_, T> {
+    /// As `poll`, and goes on until nothing is there or `count_max` are taken. Zero if the channel is closed and
+    /// drained.
+    pub(in crate::sync) fn poll_all(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<usize> {
+        let first = ready!(self.as_mut().poll(cx));
+        // SAFETY: the seat isn't moved.
+        let this = unsafe { self.get_unchecked_mut() };
+        Poll::Ready(first.map_or(0, |count| recv_rest(this.shared, this.messages, count, this.count_max)))
+    }
+}
+
 /// # Safety
 /// As [`Shared::poll_op`], with the side of the receivers.
 unsafe fn poll_many<T>(
@@ -401,7 +439,8 @@ unsafe fn poll_many<T>(
         return coop::poll_spend(cx).map(|()| Ok(0));
     }
     loop {
-        make_room(shared, seat, messages, count_max);
+        // For one at least once it has waited: it would leave its place in the list with nothing.
+        make_room(shared, messages, usize::from(seat.is_taken()), count_max);
         let mut count = 0;
         // SAFETY: the caller's.
         let poll = unsafe {
@@ -420,14 +459,30 @@ unsafe fn poll_many<T>(
     }
 }
 
-/// Room for what is inside now, up to what is wanted: who only waits has no memory for what may never come. Outside of
-/// the lock, because it may allocate. For one at least once it has waited: it would leave its place in the list with
-/// nothing.
-fn make_room<T>(shared: &Shared<T>, seat: &Seat, messages: &mut Vec<T>, count_max: usize) {
+/// What is inside after a batch of `count`, up to `count_max` with that: further batches, each of which ends the
+/// section, so that others get at the channel, while the one before was as large as can be. Returns how many in all.
+fn recv_rest<T>(shared: &Shared<T>, messages: &mut Vec<T>, count: usize, count_max: usize) -> usize {
+    let (mut all, mut batch) = (count, count);
+    while batch == GROW_MAX && all < count_max {
+        make_room(shared, messages, 0, count_max - all);
+        batch = 0;
+        // Whether the channel is closed is for who finds nothing in it.
+        _ = shared.try_op(|state| {
+            let (outcome, taken) = state.take_many(messages, count_max - all);
+            batch = taken;
+            outcome
+        });
+        all += batch;
+    }
+    all
+}
+
+/// Room for what is inside now, `least` at least, up to what is wanted: who only waits has no memory for what may never
+/// come. Outside of the lock, because it may allocate.
+fn make_room<T>(shared: &Shared<T>, messages: &mut Vec<T>, least: usize, count_max: usize) {
     let wanted = count_max.min(GROW_MAX);
     if messages.capacity() - messages.len() < wanted {
         let there = shared.look(State::len);
-        let least = usize::from(seat.is_taken());
         messages.reserve(there.clamp(least, wanted));
     }
 }

@@ -159,6 +159,21 @@ impl<T> Sender<T> {
         Some(self.shared.capacity).filter(|capacity| *capacity != usize::MAX)
     }
 
+    /// Messages that would find a place now: neither full nor reserved.
+    pub(in crate::sync) fn free(&self) -> usize {
+        self.shared.look(State::free)
+    }
+
+    /// [`capacity`](Self::capacity) as a number; `usize::MAX` if unbounded.
+    pub(in crate::sync) fn capacity_max(&self) -> usize {
+        self.shared.capacity
+    }
+
+    /// Weak senders of this channel.
+    pub(in crate::sync) fn weak_count(&self) -> usize {
+        self.shared.weak_count()
+    }
+
     /// Sending handles of this channel.
     pub fn sender_count(&self) -> usize {
         self.shared.count(Side::Senders)

@@ -21,6 +21,8 @@ pub(super) struct Shared<T> {
     /// Handles that exist. Label Handles: the decrement to zero pairs with the decrements before it.
     sender_count: AtomicUsize,
     receiver_count: AtomicUsize,
+    /// Weak senders that exist: to be looked at, nothing hangs on it.
+    weak_count: AtomicUsize,
     /// Tells those who wait for the end alone, once the state says so. Apart from that: its lines are those of every
     /// message.
     closed: Notify,
@@ -59,6 +61,7 @@ impl<T> Shared<T> {
             capacity,
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
+            weak_count: AtomicUsize::new(0),
             closed: Notify::new(),
         }
     }
@@ -269,6 +272,19 @@ impl<T> Shared<T> {
             }
         }
         panic.go_on();
+    }
+
+    pub(super) fn weak_count(&self) -> usize {
+        // Ordering: Relaxed; a count to look at, nothing is read on its strength. So below.
+        self.weak_count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn weak_added(&self) {
+        self.weak_count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn weak_dropped(&self) {
+        self.weak_count.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn counter(&self, side: Side) -> &AtomicUsize {

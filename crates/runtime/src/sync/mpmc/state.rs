@@ -11,7 +11,7 @@ use crate::panics::quietly;
 const OVERDUE: u8 = 64;
 
 /// Most messages that one section moves: bounds the time that others find the lock taken.
-const BATCH_MAX: u8 = 64;
+pub(super) const BATCH_MAX: u8 = 64;
 
 /// One side of the channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +136,11 @@ impl<T> State<T> {
     /// Whether each place has a message in it, or a permit for it.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= self.limit
+    }
+
+    /// Places with neither a message in them nor a permit for them.
+    pub(super) fn free(&self) -> usize {
+        self.limit.saturating_sub(self.queue.len())
     }
 
     /// Moves the message in. It stays where it is unless the outcome is `Done`.

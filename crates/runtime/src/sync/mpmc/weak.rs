@@ -29,13 +29,18 @@ pub struct WeakSender<T> {
 impl<T> Sender<T> {
     /// A handle of the same channel that doesn't keep it open.
     pub fn downgrade(&self) -> WeakSender<T> {
-        WeakSender {
-            shared: Arc::clone(&self.shared),
-        }
+        WeakSender::new(&self.shared)
     }
 }
 
 impl<T> WeakSender<T> {
+    fn new(shared: &Arc<Shared<T>>) -> Self {
+        shared.weak_added();
+        Self {
+            shared: Arc::clone(shared),
+        }
+    }
+
     /// A sender, if there is one still: a channel whose last one is gone has none for good. It may have been closed all
     /// the same.
     pub fn upgrade(&self) -> Option<Sender<T>> {
@@ -48,13 +53,22 @@ impl<T> WeakSender<T> {
     pub fn sender_count(&self) -> usize {
         self.shared.count(Side::Senders)
     }
+
+    /// Handles as this one.
+    pub(in crate::sync) fn weak_count(&self) -> usize {
+        self.shared.weak_count()
+    }
 }
 
 impl<T> Clone for WeakSender<T> {
     fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self::new(&self.shared)
+    }
+}
+
+impl<T> Drop for WeakSender<T> {
+    fn drop(&mut self) {
+        self.shared.weak_dropped();
     }
 }
 
