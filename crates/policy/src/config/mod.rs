@@ -88,8 +88,8 @@ pub struct Config {
     /// Of so many sleeps then, one is preceded by a spin. Default 16, 1 (each, so that nothing is left out) to 255.
     /// Ours, assumed.
     pub spin_probe: u8,
-    /// Between two polls for readiness without a wait, by whichever workers behind a cache, at least. Default 200 us, 0
-    /// to 1 s. Ours, measured with pipes between hundreds of tasks: polled each 20 us, 2 CPUs pass a tenth less,
+    /// Between two polls for readiness without a wait, by whoever runs tasks behind a cache, at least. Default 200 us,
+    /// 0 to 1 s. Ours, measured with pipes between hundreds of tasks: polled each 20 us, 2 CPUs pass a tenth less,
     /// because each event of a task that is about to run anyway is brought and dealt with, and each 50 us 3 to 7 in a
     /// hundred; from 200 us on nothing changes. A worker without tasks does not wait for it.
     pub poll_interval: Nanos,

@@ -270,9 +270,9 @@ impl Shared {
         self.living().saturating_sub(tasks)
     }
 
-    /// Those, and bound tasks.
+    /// Those, and bound tasks. Once all workers have ceased to run tasks none is added (B d).
     pub(super) fn living(&self) -> usize {
-        // Ordering: Relaxed; a statistic.
+        // Ordering: Relaxed; the latch publishes what was stored before it (B d), else a statistic.
         let living = |worker: &super::WorkerShared| worker.living.load(Ordering::Relaxed) as usize;
         self.workers.iter().map(|worker| living(worker)).sum()
     }

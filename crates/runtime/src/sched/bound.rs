@@ -141,8 +141,8 @@ impl Context {
 
     fn publish_living(&self) {
         let publish = |to: &AtomicU32, count: usize| {
-            // Ordering: Relaxed; a statistic with one writer. That it is zero when the last worker drops the tasks is
-            // seen through (D a).
+            // Ordering: Relaxed; a statistic with one writer. Who stays for those that unwind sees through (B d) what
+            // there was, and that it is zero when the last worker drops the tasks is seen through (D a).
             to.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
         };
         publish(&self.me().living, self.living.len.get());

@@ -36,6 +36,7 @@ use crate::runtime::Handle;
 use crate::stragglers::Stragglers;
 use crate::stress;
 use crate::sys::clock;
+use crate::task::Runnable;
 use crate::thread::list;
 
 impl Worker {
@@ -164,21 +165,30 @@ impl Shared {
         });
     }
 
-    /// Drops what is in the shared queues. True if there was anything.
-    pub(super) fn drop_queued(&self) -> bool {
+    /// Drops what is in the shared queues: all, also what somebody else is at. True if there was anything.
+    fn drop_queued(&self) -> bool {
         let mut any = false;
         for group in &self.groups {
             let taken = group.take_all();
             any |= !taken.is_empty();
             drop(taken);
         }
-        let injected = || self.injectors.iter().find_map(|injector| injector.pop_one());
-        let exported = || self.exports.iter().find_map(|queue| queue.pop_one());
-        while let Some(runnable) = injected().or_else(exported) {
+        while let Some(runnable) = self.take_injected() {
             drop(runnable);
             any = true;
         }
         any
+    }
+
+    /// Takes one out of the shared queues; of a group's none while somebody else is at it.
+    pub(super) fn take_queued(&self) -> Option<Runnable> {
+        let grouped = self.groups.iter().find_map(|group| group.pop(0, clock::nanos, drop));
+        grouped.or_else(|| self.take_injected())
+    }
+
+    fn take_injected(&self) -> Option<Runnable> {
+        let injected = self.injectors.iter().find_map(|injector| injector.pop_one());
+        injected.or_else(|| self.exports.iter().find_map(|queue| queue.pop_one()))
     }
 }
 
@@ -199,7 +209,7 @@ impl Running {
     }
 
     /// Whether the caller is to stay, because nobody does.
-    pub(super) fn stays(&self) -> bool {
+    pub(super) fn claims_stay(&self) -> bool {
         // Ordering: Relaxed; nothing is read on its strength.
         !self.stays.swap(true, Ordering::Relaxed)
     }

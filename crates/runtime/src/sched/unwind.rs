@@ -3,20 +3,39 @@
 use std::mem;
 use std::sync::Arc;
 
+use quadrille_policy::WorkerId;
+
 use super::Shared;
 use super::worker::Worker;
 use crate::coop;
-use crate::primitives::relax;
+use crate::primitives::{Ordering, relax};
 use crate::task::meta::THREAD;
 
 /// While it lives, a worker may run tasks (B d). Dropped as well when one of our own panics, so that nobody waits for
 /// it.
 #[derive(Debug)]
-pub(super) struct Looping(pub(super) Arc<Shared>);
+pub(super) struct Looping {
+    shared: Arc<Shared>,
+    worker: WorkerId,
+}
+
+impl Looping {
+    pub(super) fn new(shared: Arc<Shared>, worker: WorkerId) -> Self {
+        Self { shared, worker }
+    }
+}
 
 impl Drop for Looping {
     fn drop(&mut self) {
-        self.0.looping.count_down(1);
+        if std::thread::panicking() {
+            // Nobody will end what is bound to it.
+            let worker = &self.shared.workers[self.worker.index()];
+            for count in [&worker.living, &worker.living_tasks] {
+                // Ordering: Relaxed; the latch publishes it (B d).
+                count.store(0, Ordering::Relaxed);
+            }
+        }
+        self.shared.looping.count_down(1);
     }
 }
 
@@ -79,23 +98,52 @@ impl Worker {
     fn is_to_stay(&self, stays: bool) -> bool {
         let shared = &self.context.shared;
         // It does not rise any more: who is resumed now has been suspended before.
-        shared.living() > 0 && (stays || shared.running.stays())
+        shared.living() > 0 && (stays || shared.running.claims_stay())
     }
 
     /// Drops what is ready and has not started, and tasks, wherever they are. Whether there was anything.
     fn drop_ready(&self) -> bool {
         let context = &self.context;
         let mut dropped = false;
-        // Each by itself: what is dropped may wait for another one, which others must find.
+        // One at a time: what is dropped may wait for another one, which others must find.
         let others = || {
             let workers = context.shared.workers.iter();
             workers.filter_map(|worker| worker.slot.take().or_else(|| context.local.steal(&worker.stealer, 1)))
         };
         let own = || context.me().slot.take().or_else(|| context.local.pop());
-        while let Some(runnable) = own().or_else(|| others().next()) {
+        let queued = || context.shared.take_queued();
+        while let Some(runnable) = own().or_else(|| others().next()).or_else(queued) {
             drop(runnable);
             dropped = true;
         }
-        dropped | context.shared.drop_queued()
+        dropped
+    }
+}
+
+#[cfg(all(test, not(quadrille_loom)))]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::sched::still::Still;
+
+    /// What was bound to a worker of which one of our own steps panicked is nobody's: the one that stays waits for
+    /// those that come to an end alone.
+    #[test]
+    fn nobody_stays_for_a_worker_that_panicked() {
+        let mut still = Still::new("core:2", "default");
+        let worker = still.worker(0);
+        let shared = still.shared.clone();
+        let looping = |number| Looping::new(shared.clone(), WorkerId(number));
+        // Ordering: Relaxed; one thread.
+        shared.workers[1].living.store(1, Ordering::Relaxed);
+        let ends = looping(1);
+        let panicked = catch_unwind(AssertUnwindSafe(move || {
+            let _ends = ends;
+            panic!("for the test, in a worker's loop");
+        }));
+        assert!(panicked.is_err());
+        worker.unwind_threads(looping(0));
+        assert!(shared.running.claims_stay(), "nobody has stayed");
     }
 }

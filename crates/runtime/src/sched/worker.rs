@@ -149,7 +149,7 @@ impl Worker {
         //   `Context::fire_of`, which lend their own reference meanwhile, and in `hand_over_for`, which hides the
         //   pointer. Builds with debug assertions see to it (`Exclusive`).
         let entered = unsafe { &*context }.enter();
-        let looping = Looping(self.context.shared.clone());
+        let looping = Looping::new(self.context.shared.clone(), self.context.id);
         self.context.take_turn();
         // Until it is dry for the first time: what it finds next to itself before that is work, too.
         self.begins();

@@ -236,6 +236,7 @@ impl<T> Timers<T> {
     pub(crate) fn take_all(&mut self) -> Vec<T> {
         self.heap = Vec::new();
         self.free = NONE;
+        self.freed = 0;
         self.len = 0;
         let slots = std::mem::take(&mut self.slots);
         slots.into_iter().filter_map(|slot| slot.value).collect()

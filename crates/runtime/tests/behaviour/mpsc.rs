@@ -5,7 +5,8 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use quadrille::sync::mpsc::error::{SendError, SendTimeoutError, TryRecvError, TrySendError};
 use quadrille::sync::mpsc::{
@@ -413,6 +414,32 @@ fn errors_say_what_happened_and_have_the_message() {
 }
 
 /// What there is to be had of a handle by whoever knows no more than its type.
+/// Sends what finds a place whenever it is woken.
+struct Refills(Sender<u32>);
+
+impl Wake for Refills {
+    fn wake(self: Arc<Self>) {
+        while self.0.try_send(2).is_ok() {}
+    }
+}
+
+/// Though each message that is taken makes room for another: who receives comes to an end.
+#[test]
+fn no_more_than_the_capacity_comes_at_once() {
+    for capacity in [64, 100] {
+        let (sender, mut receiver) = channel(capacity);
+        for _ in 0..capacity {
+            sender.try_send(0).unwrap();
+        }
+        let mut waits = pin!(sender.send(1));
+        let waker = Waker::from(Arc::new(Refills(sender.clone())));
+        assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut messages = Vec::new();
+        assert_eq!(at_once(receiver.recv_many(&mut messages, usize::MAX)), capacity);
+        assert_eq!(messages, vec![0; capacity]);
+    }
+}
+
 fn has<T: fmt::Debug + Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>(handle: &T) -> bool {
     !format!("{handle:?}").is_empty()
 }

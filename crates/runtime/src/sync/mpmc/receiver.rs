@@ -463,6 +463,8 @@ unsafe fn poll_many<T>(
 /// section, so that others get at the channel, while the one before was as large as can be. Returns how many in all.
 fn recv_rest<T>(shared: &Shared<T>, messages: &mut Vec<T>, count: usize, count_max: usize) -> usize {
     let (mut all, mut batch) = (count, count);
+    // No more than there are places, though each batch makes room: who sends must not hold up who receives.
+    let count_max = count_max.min(shared.capacity);
     while batch == GROW_MAX && all < count_max {
         make_room(shared, messages, 0, count_max - all);
         batch = 0;

@@ -18,9 +18,10 @@
 //! # });
 //! ```
 //!
-//! It is [`mpmc`] by other names: same queue, same memory, same fairness, same budget, and what is said there of order,
-//! of wakers that panic and of a future that is kept and not polled holds here. Take that one for several receivers,
-//! for a receiver that is shared, or to close a channel from the senders' side.
+//! It is [`mpmc`] by other names: same queue, same memory, same fairness, same budget (of which `recv_many` spends one
+//! unit, however many it takes), and what is said there of order, of wakers that panic and of a future that is kept and
+//! not polled holds here. Take that one for several receivers, for a receiver that is shared, or to close a channel
+//! from the senders' side.
 //!
 //! - **Closing.** [`Receiver::close`], dropping the receiver or the last sender closes the channel. It then takes no
 //!   message, but those of [`Permit`]s that are out; those inside are still received, and [`recv`](Receiver::recv) is
