@@ -48,8 +48,7 @@ pub struct AsyncFd<T: AsFd> {
     /// `None` only after `into_inner`.
     io: Option<T>,
     registration: Registration,
-    /// While another reads, a read answers `WouldBlock` whatever there is, and no event tells when he has done. Only of
-    /// a `PipeReader`: the operation of who has an `AsyncFd` may wait for more.
+    /// Of a `PipeReader`: while another reads, a read answers `WouldBlock`, and no event tells when that has ended.
     pub(super) is_terminal: bool,
 }
 

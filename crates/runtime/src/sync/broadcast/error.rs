@@ -3,30 +3,12 @@
 use std::error::Error;
 use std::fmt;
 
-/// There is no receiver; the message comes back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<T>(pub T);
+use super::super::error::send_error;
 
-impl<T> SendError<T> {
-    /// The message that was not sent.
-    pub fn into_inner(self) -> T {
-        self.0
-    }
+send_error! {
+    /// There is no receiver; the message comes back.
+    "sending into a broadcast channel without a receiver"
 }
-
-impl<T> fmt::Debug for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
-    }
-}
-
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sending into a broadcast channel without a receiver")
-    }
-}
-
-impl<T> Error for SendError<T> {}
 
 /// Why no message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,37 +4,20 @@
 use std::error::Error;
 use std::fmt;
 
+use super::super::error::send_error;
 use super::mpmc;
 
-/// The channel is closed; the message comes back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SendError<T>(pub T);
+send_error! {
+    /// The channel is closed; the message comes back.
+    "sending into a closed channel"
+}
 
 impl<T> SendError<T> {
     #[inline]
     pub(super) fn of(error: mpmc::SendError<T>) -> Self {
         Self(error.0)
     }
-
-    /// The message that was not sent.
-    pub fn into_inner(self) -> T {
-        self.0
-    }
 }
-
-impl<T> fmt::Debug for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SendError(..)")
-    }
-}
-
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("sending into a closed channel")
-    }
-}
-
-impl<T> Error for SendError<T> {}
 
 /// The message could not be sent at once; it comes back.
 #[derive(Clone, Copy, PartialEq, Eq)]
