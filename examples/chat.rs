@@ -7,15 +7,18 @@
 //! With an address as argument it serves there until it is killed: `cargo run --example chat -- 127.0.0.1:7007`, and
 //! `nc 127.0.0.1 7007` for as many as like to talk.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{self, SocketAddr};
 use std::sync::Arc;
 
-use quadrille::net::{TcpListener, TcpSocket, TcpStream};
+use quadrille::net::{Server, TcpListener, TcpSocket, TcpStream};
 use quadrille::sync::broadcast::{self, RecvError};
-use quadrille_examples::accept;
 
 /// Lines that a member may be behind.
 const BEHIND_MAX: usize = 256;
@@ -62,16 +65,20 @@ fn listen(address: &str) -> io::Result<TcpListener> {
     socket.listen(1024)
 }
 
-async fn serve(listener: TcpListener) {
+/// Serves until it is dropped.
+async fn serve(listener: TcpListener) -> io::Result<()> {
+    listener.set_nodelay(true)?;
     let room = Room::new(BEHIND_MAX);
-    loop {
-        let (connection, member) = accept(&listener).await;
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    let enters = |connection, member| {
         // Before the next one is let in: everybody hears of those who come later, and of nobody else. And before
         // anybody is told of this one: what they say then it is to hear.
         let lines = room.subscribe();
         say(&room, member, format!("{member} is here\n"));
-        quadrille::spawn(attend(room.clone(), lines, connection, member));
-    }
+        attend(room.clone(), lines, connection, member)
+    };
+    server.serve(enters).await?;
+    Ok(())
 }
 
 /// A member's time in the room: it ends when the connection does, in either direction and for whatever reason.
@@ -197,8 +204,7 @@ async fn main() -> io::Result<()> {
     let address = listener.local_addr()?;
     println!("listening on {address}");
     if argument.is_some() {
-        serve(listener).await;
-        return Ok(());
+        return serve(listener).await;
     }
     quadrille::spawn(serve(listener));
     let heard = quadrille::spawn_blocking(move || all_talk(address)).await;

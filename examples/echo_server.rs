@@ -1,31 +1,33 @@
 //! An echo server with a thread for each connection, over TCP; its clients are threads of the standard library.
 //!
-//! Watch that the server is the textbook's: accept, spawn, and in each thread read and write until the other side has
-//! had enough. What waits is suspended, so a connection costs a stack and no thread of the operating system. When the
-//! runtime ends, the thread that accepts is unwound out of its wait.
+//! Watch that each thread is the textbook's: it reads and writes until the other side has had enough. What waits is
+//! suspended, so a connection costs a stack and no thread of the operating system. When the runtime ends, the threads
+//! are unwound out of their waits.
 //!
 //! With an address as argument it serves there until it is killed: `cargo run --example echo_server -- 127.0.0.1:7007`.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::io::{self, Read, Write};
 use std::net::{self, SocketAddr};
 
-use quadrille::net::{TcpListener, TcpStream};
-use quadrille::{Runtime, Wait, thread};
-use quadrille_examples::accept;
+use quadrille::net::{Server, TcpListener, TcpStream};
+use quadrille::{Runtime, Wait};
 
 const CLIENTS: usize = 4;
 const CONNECTIONS: usize = 25;
 const LINES: usize = 20;
 
 /// Serves until the runtime ends.
-fn serve(listener: &TcpListener) {
-    loop {
-        let (connection, _) = accept(listener).wait();
-        // Where there is no memory for another stack this client is let go, and the others are served.
-        let _ = thread::Builder::new().spawn(move || echo(&connection));
-    }
+async fn serve(listener: TcpListener) -> io::Result<()> {
+    listener.set_nodelay(true)?;
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    server.serve_threads(|connection, _| echo(&connection)).await?;
+    Ok(())
 }
 
 fn echo(connection: &TcpStream) -> io::Result<()> {
@@ -62,11 +64,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::new()?;
     let listener = runtime.block_on(TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")))?;
     let address = listener.local_addr()?;
-    let server = runtime.spawn_thread(move || serve(&listener));
+    let server = runtime.spawn(serve(listener));
     println!("listening on {address}");
     if argument.is_some() {
-        server.join().expect("the server doesn't panic");
-        return Ok(());
+        return Ok(server.wait()??);
     }
 
     let bytes: io::Result<usize> = std::thread::scope(|scope| {

@@ -3,7 +3,11 @@
 //! `cargo run --release --example http_hello -- 127.0.0.1:8080` serves until it is stopped (try
 //! `wrk -c 64 http://127.0.0.1:8080/`). Without an address it asks itself, by hyper's client, and ends.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -16,8 +20,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use quadrille::JoinSet;
 use quadrille::hyper::Timer;
-use quadrille::net::{TcpListener, TcpStream};
-use quadrille_examples::accept;
+use quadrille::net::{Server, TcpListener, TcpStream};
 
 const CLIENTS: usize = 8;
 const REQUESTS: usize = 50;
@@ -28,17 +31,17 @@ async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible
     Ok(Response::new(Full::from("Hello, world!\n")))
 }
 
-/// A task for each connection; it ends with the connection.
-async fn serve(listener: TcpListener) {
-    loop {
-        let (stream, _) = accept(&listener).await;
-        quadrille::spawn(
-            hyper::server::conn::http1::Builder::new()
-                // Without a timer a client may take for ever to send its headers.
-                .timer(Timer)
-                .serve_connection(stream, service_fn(hello)),
-        );
-    }
+/// Serves until it is dropped: a task for each connection, which ends with it.
+async fn serve(listener: TcpListener) -> Result<(), Failure> {
+    listener.set_nodelay(true)?;
+    let mut http = hyper::server::conn::http1::Builder::new();
+    // Without a timer a client may take for ever to send its headers.
+    http.timer(Timer);
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    server
+        .serve(|stream, _| http.serve_connection(stream, service_fn(hello)))
+        .await?;
+    Ok(())
 }
 
 /// Asks again and again over one connection. How many bytes the bodies of the answers have.
@@ -66,7 +69,7 @@ async fn main() -> Result<(), Failure> {
     println!("listening on {address}");
     let server = quadrille::spawn(serve(listener));
     if argument.is_some() {
-        return Ok(server.await?);
+        return server.await?;
     }
 
     let mut clients = JoinSet::new();

@@ -3,7 +3,11 @@
 //! `cargo run --example https_hello -- 127.0.0.1:8443 cert.pem` writes the certificate there and serves until it is
 //! stopped (try `curl --cacert cert.pem https://127.0.0.1:8443/`). Without arguments it asks itself over TLS, and ends.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -20,9 +24,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use quadrille::hyper::{Io, Timer};
-use quadrille::net::{TcpListener, TcpStream};
+use quadrille::net::{Server, TcpListener, TcpStream};
 use quadrille::time::{Duration, timeout};
-use quadrille_examples::accept;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -65,11 +68,12 @@ async fn converse(stream: TcpStream, acceptor: TlsAcceptor) -> Result<(), Failur
     Ok(())
 }
 
-async fn serve(listener: TcpListener, acceptor: TlsAcceptor) {
-    loop {
-        let (stream, _) = accept(&listener).await;
-        quadrille::spawn(converse(stream, acceptor.clone()));
-    }
+/// Serves until it is dropped.
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor) -> Result<(), Failure> {
+    listener.set_nodelay(true)?;
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    server.serve(|stream, _| converse(stream, acceptor.clone())).await?;
+    Ok(())
 }
 
 async fn ask(address: SocketAddr, connector: TlsConnector) -> Result<Bytes, Failure> {
@@ -98,7 +102,7 @@ async fn main() -> Result<(), Failure> {
     println!("listening on {address}");
     let server = quadrille::spawn(serve(listener, acceptor(certificate.clone(), key)?));
     if argument.is_some() {
-        return Ok(server.await?);
+        return server.await?;
     }
     let answer = ask(address, connector(certificate)?).await?;
     assert_eq!(answer, "Hello, whoever listens!\n");

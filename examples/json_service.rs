@@ -11,7 +11,11 @@
 //! for the rest of a request is cut off; `-- 127.0.0.1:8080 0.5` makes it half a second. Without an address it asks
 //! itself, and ends the same way.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -31,12 +35,10 @@ use hyper::service::service_fn;
 use quadrille::Handle;
 use quadrille::hyper::{Timer, with_graceful_shutdown};
 use quadrille::metrics::PROMETHEUS_CONTENT_TYPE;
-use quadrille::net::{TcpListener, TcpStream};
+use quadrille::net::{Served, Server, TcpListener, TcpStream};
 use quadrille::signal::unix::{Signal, SignalKind, signal};
 use quadrille::sync::CancellationToken;
-use quadrille::task::TaskTracker;
-use quadrille::time::{Duration, timeout};
-use quadrille_examples::accept;
+use quadrille::time::Duration;
 use serde::{Deserialize, Serialize};
 use tower_service::Service;
 
@@ -101,33 +103,22 @@ async fn converse(stream: TcpStream, router: Router, stop: CancellationToken) ->
     .await
 }
 
-/// What became of the connections.
-struct Served {
-    connections: usize,
-    /// Those among them that took too long at the end.
-    cut_off: usize,
-}
-
 /// Serves until `stop`, and ends with the last connection, or when `patience` is over.
-async fn serve(listener: TcpListener, stop: CancellationToken, patience: Duration) -> Served {
+async fn serve(listener: TcpListener, stop: CancellationToken, patience: Duration) -> io::Result<Served> {
+    listener.set_nodelay(true)?;
     let router = router();
-    let connections = TaskTracker::new();
-    let mut count = 0;
-    while let Some((stream, _)) = stop.run_until_cancelled(accept(&listener)).await {
-        // A client's bad manners are no failure of the server: how a connection ended is nobody's business.
-        connections.spawn(converse(stream, router.clone(), stop.clone()));
-        count += 1;
-    }
-    drop(listener);
-    connections.close();
-    // Whoever read this may be gone, which is no reason to cut anybody off.
-    let _ = writeln!(io::stdout(), "stopping, connections left: {}", connections.len());
-    // A task that is late ends with the runtime: its connection is closed in the middle of what it is at.
-    let _ = timeout(patience, connections.wait()).await;
-    Served {
-        connections: count,
-        cut_off: connections.len(),
-    }
+    let server = Server::new(listener)
+        .on_accept_error(|error| eprintln!("cannot accept a connection: {error}"))
+        .graceful_shutdown(stop.cancelled())
+        .shutdown_timeout(patience)
+        .on_shutdown(|left| {
+            // Whoever read this may be gone, which is no reason to cut anybody off.
+            let _ = writeln!(io::stdout(), "stopping, connections left: {left}");
+        });
+    // A client's bad manners are no failure of the server: how a connection ended is nobody's business.
+    server
+        .serve(|stream, _| converse(stream, router.clone(), stop.clone()))
+        .await
 }
 
 /// The signals that ask for an end. While this lives they are events, and no more the end of the process.
@@ -207,10 +198,12 @@ async fn main() -> Result<(), Failure> {
         try_out(address).await?;
     }
     stop.cancel();
-    let Served { connections, cut_off } = server.await?;
+    let served = server.await??;
     let _ = writeln!(
         io::stdout(),
-        "served {connections} connections, {cut_off} of them cut off"
+        "served {} connections, {} of them cut off",
+        served.connections,
+        served.cut_off
     );
     Ok(())
 }

@@ -6,14 +6,17 @@
 //! With two addresses as arguments it stands at the first for the second until it is killed:
 //! `cargo run --example proxy -- 127.0.0.1:8080 127.0.0.1:80`.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::io::{self, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
 
 use quadrille::io::{copy, copy_bidirectional};
-use quadrille::net::{TcpListener, TcpStream};
-use quadrille_examples::accept;
+use quadrille::net::{Server, TcpListener, TcpStream};
 
 const CLIENTS: usize = 8;
 const BYTES: usize = 300_000;
@@ -25,25 +28,21 @@ async fn converse(mut client: TcpStream, target: SocketAddr) -> io::Result<(u64,
     copy_bidirectional(&mut client, &mut server).await
 }
 
-async fn serve(listener: TcpListener, target: SocketAddr) {
-    loop {
-        let (client, _) = accept(&listener).await;
-        // How it ended is the business of the two that have talked.
-        quadrille::spawn(converse(client, target));
-    }
+/// Serves until it is dropped.
+async fn serve(listener: TcpListener, target: SocketAddr) -> io::Result<()> {
+    listener.set_nodelay(true)?;
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    // How it ended is the business of the two that have talked.
+    server.serve(|client, _| converse(client, target)).await?;
+    Ok(())
 }
 
 /// What the proxy stands for: answers when it has heard everything, with how many bytes that was, and with all of them.
-async fn count(listener: TcpListener) {
-    loop {
-        let (connection, _) = accept(&listener).await;
-        quadrille::spawn(async move {
-            let mut heard = Vec::new();
-            copy(&connection, &mut heard).await?;
-            connection.write_all(&(heard.len() as u64).to_le_bytes()).await?;
-            connection.write_all(&heard).await
-        });
-    }
+async fn count(connection: TcpStream) -> io::Result<()> {
+    let mut heard = Vec::new();
+    copy(&connection, &mut heard).await?;
+    connection.write_all(&(heard.len() as u64).to_le_bytes()).await?;
+    connection.write_all(&heard).await
 }
 
 /// Asks, ends its writing, and reads the answer.
@@ -77,12 +76,11 @@ async fn main() -> io::Result<()> {
     let proxy = listener.local_addr()?;
     println!("listening on {proxy}");
     if let Some(target) = arguments.next() {
-        serve(listener, address(&target)?).await;
-        return Ok(());
+        return serve(listener, address(&target)?).await;
     }
     let counter = TcpListener::bind("127.0.0.1:0").await?;
     quadrille::spawn(serve(listener, counter.local_addr()?));
-    quadrille::spawn(count(counter));
+    quadrille::spawn(Server::new(counter).serve(|connection, _| count(connection)));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| quadrille::spawn_blocking(move || ask(proxy, number.to_le_bytes()[0])))
         .collect();

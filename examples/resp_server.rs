@@ -8,7 +8,11 @@
 //! `cargo run --release --example resp_server -- 127.0.0.1:7007` and
 //! `redis-benchmark -p 7007 -t ping,set,get,incr -P 16 -q`.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -17,9 +21,8 @@ use std::io::{self, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use quadrille::net::{TcpListener, TcpStream};
+use quadrille::net::{Server, TcpListener, TcpStream};
 use quadrille::time::{Duration, timeout};
-use quadrille_examples::accept;
 
 #[path = "resp/protocol.rs"]
 mod protocol;
@@ -61,12 +64,15 @@ impl Store {
     }
 }
 
-async fn serve(listener: TcpListener) {
+/// Serves until it is dropped.
+async fn serve(listener: TcpListener) -> io::Result<()> {
+    listener.set_nodelay(true)?;
     let store = Arc::new(Store::default());
-    loop {
-        let (connection, _) = accept(&listener).await;
-        quadrille::spawn(attend(connection, Arc::clone(&store)));
-    }
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    server
+        .serve(move |connection, _| attend(connection, Arc::clone(&store)))
+        .await?;
+    Ok(())
 }
 
 async fn attend(connection: TcpStream, store: Arc<Store>) -> io::Result<()> {
@@ -181,8 +187,7 @@ async fn main() -> io::Result<()> {
     let address = listener.local_addr()?;
     println!("listening on {address}");
     if argument.is_some() {
-        serve(listener).await;
-        return Ok(());
+        return serve(listener).await;
     }
     quadrille::spawn(serve(listener));
     let clients: Vec<_> = (0..8)

@@ -5,23 +5,26 @@
 //!
 //! With an address as argument it serves there until it is killed: `cargo run --example tcp_echo -- 127.0.0.1:7007`.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::io::{self, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
 
-use quadrille::net::{TcpListener, TcpStream};
+use quadrille::net::{Server, TcpListener, TcpStream};
 use quadrille::sync::mpmc;
-use quadrille_examples::accept;
 
 const CLIENTS: u32 = 20;
 const BYTES: usize = 300_000;
 
-async fn serve(listener: TcpListener) {
-    loop {
-        let (connection, _) = accept(&listener).await;
-        quadrille::spawn(echo(connection));
-    }
+/// Serves until it is dropped.
+async fn serve(listener: TcpListener) -> io::Result<()> {
+    let server = Server::new(listener).on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
+    server.serve(|connection, _| echo(connection)).await?;
+    Ok(())
 }
 
 async fn echo(connection: TcpStream) -> io::Result<()> {
@@ -70,8 +73,7 @@ async fn main() -> io::Result<()> {
     let address = listener.local_addr()?;
     println!("listening on {address}");
     if argument.is_some() {
-        serve(listener).await;
-        return Ok(());
+        return serve(listener).await;
     }
     let server = quadrille::spawn(serve(listener));
     let clients: Vec<_> = (0..CLIENTS)

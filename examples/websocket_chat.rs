@@ -11,21 +11,23 @@
 //! members are told that the server goes away, and it ends when they have answered, or after 5 seconds. Without an
 //! address it talks to itself.
 
-#![expect(clippy::print_stdout, reason = "an example prints its result")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its result, and why nobody is let in"
+)]
 
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, SocketAddr};
 
-use quadrille::net::{TcpListener, TcpStream};
+use quadrille::net::{Server, TcpListener, TcpStream};
 use quadrille::signal::unix::{SignalKind, signal};
-use quadrille::sync::CancellationToken;
 use quadrille::sync::broadcast::{self, RecvError};
+use quadrille::sync::{CancellationToken, oneshot};
 use quadrille::task::TaskTracker;
-use quadrille::thread;
 use quadrille::time::{Duration, Instant, timeout, timeout_at};
 use quadrille::{Wait, select};
-use quadrille_examples::accept;
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{Message, Utf8Bytes, WebSocket};
@@ -125,13 +127,13 @@ impl Write for Connection {
 
 /// What all members share.
 #[derive(Clone)]
-struct Server {
+struct Chat {
     room: Room,
     stop: CancellationToken,
     members: TaskTracker,
 }
 
-impl Server {
+impl Chat {
     fn new() -> Self {
         Self {
             room: Room::new(BEHIND_MAX),
@@ -140,13 +142,19 @@ impl Server {
         }
     }
 
-    /// Lets members in, until the end.
-    fn serve(&self, listener: &TcpListener) {
-        while let Some((stream, member)) = self.stop.run_until_cancelled(accept(listener)).wait() {
-            let server = self.clone();
-            // Where there is no memory for another stack this one is let go, and the others stay.
-            let _ = thread::Builder::new().spawn(move || server.attend(stream, member));
-        }
+    /// Lets members in until the end, which it says by `closed`, and serves them until it is dropped.
+    async fn serve(self, listener: TcpListener, closed: oneshot::Sender<()>) -> io::Result<()> {
+        listener.set_nodelay(true)?;
+        let server = Server::new(listener)
+            .on_accept_error(|error| eprintln!("cannot accept a connection: {error}"))
+            .graceful_shutdown(self.stop.clone().cancelled_owned())
+            .on_shutdown(|_| {
+                let _ = closed.send(());
+            });
+        server
+            .serve_threads(move |stream, member| self.attend(stream, member))
+            .await?;
+        Ok(())
     }
 
     /// A member's time in the room: it ends with an error, mostly that the connection was closed.
@@ -264,9 +272,9 @@ async fn main() -> Result<(), Failure> {
     let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let address = listener.local_addr()?;
     println!("listening on {address}");
-    let server = Server::new();
-    let accepting = server.clone();
-    let accepting = thread::spawn(move || accepting.serve(&listener));
+    let chat = Chat::new();
+    let (closed, is_closed) = oneshot::channel();
+    let server = quadrille::spawn(chat.clone().serve(listener, closed));
     let clients = if argument.is_some() {
         interrupt.recv().await;
         Vec::new()
@@ -277,13 +285,14 @@ async fn main() -> Result<(), Failure> {
         clients
     };
 
-    server.stop.cancel();
-    accepting.await.expect("it doesn't panic");
-    server.members.close();
-    say(&format!("stopping, members left: {}", server.members.len()));
+    chat.stop.cancel();
+    is_closed.await?;
+    chat.members.close();
+    say(&format!("stopping, members left: {}", chat.members.len()));
     let hearing = quadrille::spawn_blocking(move || all_hear_the_end(clients));
-    // A thread that is late ends with the runtime: it is unwound from where it waits, and its connection closed.
-    let _ = timeout(PATIENCE, server.members.wait()).await;
-    say(&format!("stopped, members cut off: {}", server.members.len()));
+    let _ = timeout(PATIENCE, chat.members.wait()).await;
+    say(&format!("stopped, members cut off: {}", chat.members.len()));
+    // Who is late, or hasn't come so far, is unwound from where it waits, and its connection closed.
+    server.abort();
     Ok(hearing.await?)
 }

@@ -6,7 +6,6 @@
 //! and no runtime takes part.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
-mod accept;
 mod shouting;
 
 use std::net::SocketAddr;

@@ -5,7 +5,6 @@
 //! are over there in both, and so is what the library spawns, as reqwest its connections.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
-mod accept;
 mod shouting;
 
 use std::net::SocketAddr;

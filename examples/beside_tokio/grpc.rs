@@ -7,11 +7,11 @@
 //! What stands here for a service and its client is otherwise written by tonic-prost-build, from a file of protobuf.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
-mod accept;
 mod connector;
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
+use std::io;
 
 use hyper::body::Incoming;
 use hyper::http::uri::PathAndQuery;
@@ -19,7 +19,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use quadrille::JoinSet;
 use quadrille::hyper::{Executor, Timer};
-use quadrille::net::{TcpListener, TcpStream};
+use quadrille::net::{Server, TcpListener, TcpStream};
 use quadrille::time::{Duration, timeout};
 use tokio::runtime::{Builder, Handle};
 use tonic::body::Body;
@@ -28,7 +28,6 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-use crate::accept::accept;
 use crate::connector::Connector;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -86,11 +85,10 @@ async fn converse(stream: TcpStream) {
 }
 
 /// Serves until it is dropped.
-async fn serve(listener: TcpListener) {
-    loop {
-        let stream = accept(&listener).await;
-        quadrille::spawn(converse(stream));
-    }
+async fn serve(listener: TcpListener) -> io::Result<()> {
+    listener.set_nodelay(true)?;
+    Server::new(listener).serve(|stream, _| converse(stream)).await?;
+    Ok(())
 }
 
 /// The client: asks the server to shout a word.

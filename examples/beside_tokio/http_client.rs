@@ -5,7 +5,6 @@
 //! tokio.
 #![expect(clippy::print_stdout, reason = "a program prints")]
 
-mod accept;
 mod connector;
 mod shouting;
 

@@ -12,7 +12,8 @@
 //!
 //! Features of hyper itself (`http1`, `http2`, `client`, `server`) are the program's choice: this crate turns none on.
 //!
-//! A server that answers one request, and its client:
+//! A server and its client; [`net::Server`](crate::net::Server) lets clients in, and goes on where no descriptor is
+//! left:
 //!
 //! ```
 //! use std::convert::Infallible;
@@ -22,7 +23,7 @@
 //! use hyper::service::service_fn;
 //! use hyper::{Request, Response};
 //! use quadrille::hyper::Timer;
-//! use quadrille::net::{TcpListener, TcpStream};
+//! use quadrille::net::{Server, TcpListener, TcpStream};
 //!
 //! async fn hello(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
 //!     Ok(Response::new(Full::from("hello")))
@@ -32,14 +33,11 @@
 //! # quadrille::Runtime::new()?.block_on(async {
 //! let listener = TcpListener::bind("127.0.0.1:0").await?;
 //! let address = listener.local_addr()?;
-//! quadrille::spawn(async move {
-//!     let (stream, _) = listener.accept().await?;
-//!     stream.set_nodelay(true)?;
-//!     let server = hyper::server::conn::http1::Builder::new()
-//!         .timer(Timer)
-//!         .serve_connection(stream, service_fn(hello));
-//!     server.await.map_err(std::io::Error::other)
-//! });
+//! listener.set_nodelay(true)?;
+//! let mut http = hyper::server::conn::http1::Builder::new();
+//! http.timer(Timer);
+//! let server = Server::new(listener);
+//! quadrille::spawn(server.serve(move |stream, _| http.serve_connection(stream, service_fn(hello))));
 //!
 //! let stream = TcpStream::connect(address).await?;
 //! let (mut client, connection) = hyper::client::conn::http1::handshake(stream).await?;
@@ -81,8 +79,38 @@
 //! [`with_graceful_shutdown`] does that when a [`CancellationToken`](crate::sync::CancellationToken), or whatever else
 //! is a future, says so.
 //!
-//! A [`TaskTracker`](crate::task::TaskTracker) waits for all of them, and a [`timeout`](crate::time::timeout) around
-//! that lets nobody hold up the end; the example `json_service` does all three.
+//! A [`Server`](crate::net::Server) that is told by the same token lets nobody in any more, waits for all of them, and
+//! lets nobody hold up the end: an HTTP service with a graceful shutdown.
+//!
+//! ```
+//! # use hyper::service::HttpService;
+//! # use std::time::Duration;
+//! # use quadrille::{net::{Served, Server, TcpListener}, sync::CancellationToken};
+//! # async fn serve<S>(listener: TcpListener, service: S, stop: CancellationToken) -> std::io::Result<Served>
+//! # where
+//! #     S: HttpService<hyper::body::Incoming> + Clone + Send + 'static,
+//! #     S::Future: Send,
+//! #     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+//! #     S::ResBody: Send + 'static,
+//! #     <S::ResBody as hyper::body::Body>::Data: Send,
+//! #     <S::ResBody as hyper::body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+//! # {
+//! use hyper::server::conn::http1;
+//! use quadrille::hyper::{Timer, with_graceful_shutdown};
+//!
+//! Server::new(listener)
+//!     .graceful_shutdown(stop.cancelled())
+//!     .shutdown_timeout(Duration::from_secs(10))
+//!     .serve(|stream, _| {
+//!         let connection = http1::Builder::new().timer(Timer).serve_connection(stream, service.clone());
+//!         let stop = stop.clone().cancelled_owned();
+//!         with_graceful_shutdown(connection, stop, |connection| connection.graceful_shutdown())
+//!     })
+//!     .await
+//! # }
+//! ```
+//!
+//! The example `json_service` is a whole one.
 //!
 //! # Cancel safety
 //!

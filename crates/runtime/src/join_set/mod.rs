@@ -196,7 +196,7 @@ impl<T: Send + 'static> JoinSet<T> {
         self.insert_thread(handle.spawn_thread(f))
     }
 
-    fn insert_thread(&mut self, thread: thread::JoinHandle<T>) -> thread::AbortHandle {
+    pub(crate) fn insert_thread(&mut self, thread: thread::JoinHandle<T>) -> thread::AbortHandle {
         let abort = thread.abort_handle();
         self.members.insert(Member::Thread(thread));
         abort

@@ -1,7 +1,8 @@
 //! Sockets and pipes.
 //!
 //! [`TcpListener`] and [`TcpStream`]; [`UdpSocket`]; [`UnixListener`], [`UnixStream`] and [`UnixDatagram`]; [`pipe`];
-//! [`lookup_host`] for names. Anything else with a descriptor: [`io::AsyncFd`](crate::io::AsyncFd).
+//! [`lookup_host`] for names. A [`Server`] has each connection of a listener served by a task or a user-level thread.
+//! Anything else with a descriptor: [`io::AsyncFd`](crate::io::AsyncFd).
 //!
 //! All operations take `&self`: one task may read while another writes, and what several tasks read or write at the
 //! same time comes in some order. Each tries first and waits only if it must: where data is there it costs one system
@@ -37,7 +38,9 @@ pub(crate) mod buf;
 mod connection;
 mod from_std;
 mod incoming;
+mod listener;
 mod pipe;
+mod server;
 mod split;
 pub(crate) mod stream;
 pub mod tcp;
@@ -45,7 +48,9 @@ mod udp;
 pub mod unix;
 
 pub use self::addr::{ToSocketAddrs, lookup_host};
+pub use self::listener::Listener;
 pub use self::pipe::{PipeReader, PipeWriter, pipe};
+pub use self::server::{Served, Server};
 pub use self::tcp::{TcpKeepalive, TcpListener, TcpSocket, TcpStream};
 pub use self::udp::UdpSocket;
 pub use self::unix::{UnixDatagram, UnixListener, UnixStream};

@@ -48,6 +48,12 @@ pub(crate) fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
     }
 }
 
+/// Whether an error of `accept` says that the socket does not listen: no later call will do better.
+pub(crate) fn is_no_listener(error: &io::Error) -> bool {
+    const NEVER: [Errno; 4] = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP];
+    Errno::from_io_error(error).is_some_and(|errno| NEVER.contains(&errno))
+}
+
 /// Takes a connection over TCP from the queue of `listener`; it doesn't block, and is closed on `exec`.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
     let (socket, address) = accept_any(listener)?;

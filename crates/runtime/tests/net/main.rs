@@ -23,6 +23,7 @@ mod load;
 mod nothing;
 mod pipe;
 mod runtimes;
+mod server;
 mod shared;
 #[cfg(target_os = "linux")]
 #[path = "../../src/skipped.rs"]

@@ -80,20 +80,12 @@ impl TcpListener {
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
-    /// use std::time::Duration;
+    /// use quadrille::net::{Served, Server, TcpListener, TcpStream};
     ///
-    /// use quadrille::net::TcpListener;
-    ///
-    /// async fn serve(listener: std::net::TcpListener) -> std::io::Result<()> {
+    /// async fn serve(listener: std::net::TcpListener) -> std::io::Result<Served> {
     ///     // Watched again, behind the cache of this worker.
-    ///     let listener = TcpListener::from_std(listener)?;
-    ///     loop {
-    ///         match listener.accept().await {
-    ///             Ok((stream, _)) => drop(quadrille::spawn(async move { stream.write_all(b"hello").await })),
-    ///             // Mostly no descriptor is left: see `accept`.
-    ///             Err(_) => quadrille::time::sleep(Duration::from_millis(10)).await,
-    ///         }
-    ///     }
+    ///     let server = Server::new(TcpListener::from_std(listener)?);
+    ///     server.serve(async |stream: TcpStream, _| stream.write_all(b"hello").await).await
     /// }
     ///
     /// let handle = quadrille::Handle::current();
@@ -171,20 +163,8 @@ impl TcpListener {
     /// The process or the system has no descriptor left (`EMFILE`, `ENFILE`) or no memory; the network has failed in a
     /// way that concerns one connection (see accept(2)); or the runtime shuts down. But for the last the listener stays
     /// as it was, and the next call may succeed. A server that has no descriptor left answers at once with the same
-    /// error again, so it should wait a little, or for one of its connections to end:
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use quadrille::net::TcpListener;
-    /// # async fn serve(listener: TcpListener) {
-    /// loop {
-    ///     match listener.accept().await {
-    ///         Ok((stream, _)) => drop(quadrille::spawn(async move { drop(stream) })),
-    ///         Err(_) => quadrille::time::sleep(Duration::from_millis(10)).await,
-    ///     }
-    /// }
-    /// # }
-    /// ```
+    /// error again, so it should wait a little, or for one of its connections to end, as
+    /// [`Server`](crate::net::Server) does.
     ///
     /// # Cancel safety
     ///
@@ -217,6 +197,39 @@ impl TcpListener {
     /// Those of `getsockname(2)`.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.fd.get_ref().local_addr()
+    }
+
+    /// Whether connections that it accepts begin with small messages leaving at once; see
+    /// [`TcpStream::set_nodelay`].
+    ///
+    /// # Errors
+    ///
+    /// Those of `getsockopt(2)`.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        SockRef::from(self).tcp_nodelay()
+    }
+
+    /// Lets small messages leave at once (`TCP_NODELAY`) over connections that it accepts from now on, which costs
+    /// them no system call; see [`TcpStream::set_nodelay`].
+    ///
+    /// ```
+    /// # quadrille::Runtime::new().unwrap().block_on(async {
+    /// use quadrille::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0").await?;
+    /// listener.set_nodelay(true)?;
+    /// let client = TcpStream::connect(listener.local_addr()?).await?;
+    /// let (server, _) = listener.accept().await?;
+    /// assert!(server.nodelay()? && !client.nodelay()?);
+    /// # std::io::Result::Ok(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of `setsockopt(2)`.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        SockRef::from(self).set_tcp_nodelay(nodelay)
     }
 
     /// The time to live (hop limit) of what it sends.
