@@ -12,6 +12,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use crate::coop;
 use crate::net::stream::poll_nothing;
+use crate::panics::FirstPanic;
 
 /// Two ends of a stream in memory, each of which reads what the other has written. At most `size_max` bytes are on
 /// their way in each direction; who writes more waits until some are read.
@@ -62,6 +63,10 @@ pub fn duplex(size_max: usize) -> (DuplexStream, DuplexStream) {
 /// end that was dropped, and after `close` of this one, writing is an error of kind
 /// [`BrokenPipe`](io::ErrorKind::BrokenPipe). `flush` has nothing to do.
 ///
+/// # Panics
+///
+/// If the waker of who polls the other end does. Then bytes may have been read or written of which nobody was told.
+///
 /// # Cancel safety
 ///
 /// Of the impls of [`AsyncRead`] and [`AsyncWrite`]: strict. An operation that was dropped while it was pending has
@@ -79,7 +84,7 @@ struct State {
     size_max: usize,
     /// Nothing is written any more.
     is_closed: bool,
-    /// Who waits, by [`Side`]: an end is polled by one task at a time.
+    /// Who waits, by [`Side`]: an end is polled by one task at a time. Never both: there are no bytes, or no room.
     waiting: [Option<Waker>; 2],
 }
 
@@ -197,8 +202,11 @@ impl AsyncWrite for DuplexStream {
 
 impl Drop for DuplexStream {
     fn drop(&mut self) {
-        self.outgoing.end();
-        self.incoming.abandon();
+        // Each calls a waker of whoever polls the other end.
+        let mut panic = FirstPanic::default();
+        panic.catch(|| self.outgoing.end());
+        panic.catch(|| self.incoming.abandon());
+        panic.go_on();
     }
 }
 
@@ -210,6 +218,8 @@ impl fmt::Debug for DuplexStream {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use futures_lite::future::{block_on, poll_once};
     use futures_lite::{AsyncReadExt, AsyncWriteExt};
 
@@ -238,6 +248,30 @@ mod tests {
                 (0, 0)
             );
         });
+    }
+
+    /// A waker that panics when it is called.
+    fn panicking() -> Waker {
+        struct Panics;
+        impl std::task::Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("meant to panic");
+            }
+        }
+        Waker::from(Arc::new(Panics))
+    }
+
+    #[test]
+    fn both_directions_end_though_a_waker_panics() {
+        let (one, mut other) = duplex(1);
+        block_on(other.write_all(b"x")).unwrap();
+        let waker = panicking();
+        let polled = Pin::new(&mut other).poll_read(&mut Context::from_waker(&waker), &mut [0]);
+        assert!(polled.is_pending());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(one))).is_err());
+        let written = block_on(poll_once(other.write(b"y")));
+        let error = written.expect("it is told of the end").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

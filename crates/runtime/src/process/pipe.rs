@@ -21,7 +21,8 @@ const CHUNK: usize = 16 * 1024;
 /// The standard input of a child process. Dropping it closes it, which the child sees as the end.
 ///
 /// As a [`futures_io::AsyncWrite`] it need not be flushed, and closing it closes the pipe; of those who poll it only
-/// the last is woken. Whatever is asked of it afterwards fails as a [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+/// the last is woken. Whatever is written afterwards fails as a [`BrokenPipe`](io::ErrorKind::BrokenPipe); to close it
+/// again does nothing.
 #[derive(Debug)]
 pub struct ChildStdin {
     /// `None` once closed.
