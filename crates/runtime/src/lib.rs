@@ -27,13 +27,14 @@
 //! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`JoinMap`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for
 //!   what blocks; [`task::spawn_pinned`] and [`task::spawn_local`] for futures that are not `Send`;
 //! - [`thread`] for user-level threads, which are written like those of `std::thread` and cost about as much as tasks;
-//! - [`CancellationToken`](sync::CancellationToken), [`TaskTracker`](task::TaskTracker) and
-//!   [`Runtime::shutdown_timeout`] for an orderly end;
+//! - [`net::Server`] for servers; [`CancellationToken`](sync::CancellationToken), [`TaskTracker`](task::TaskTracker) and
+//!   [`Runtime::shutdown_timeout`] for an orderly end of other things;
 //! - [`select!`], [`join!`] and [`try_join!`] for several futures in one task, [`task_local!`] for values that go with
 //!   one;
 //! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors, and [`io::copy`] from
 //!   one stream to another;
 //! - [`fs`] for files, [`process`] for child processes, [`signal`] for signals;
+//! - `docs/from-tokio.md` and `docs/from-std.md` in the repository for programs that come from there;
 //! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
 //!
 //! # HTTP
@@ -47,7 +48,8 @@
 //!
 //! - No wake-up is lost, whatever the policies answer.
 //! - A task that is ready runs: at the latest two sentinel intervals (2 x 500 us) and one task of each worker later, as
-//!   long as some worker is free. A task that never yields blocks only its own worker.
+//!   long as some worker is free. A task that never yields blocks only its own worker, and what is bound to it. Threads
+//!   that have not begun may wait for 10 ms ([`Bind::patience`](policy::Bind::patience)).
 //! - Every future, and every result, is dropped exactly once on every path: completion, panic, abort, shutdown.
 //! - Dropping a runtime joins its workers; in asynchronous code, be it on a worker or in `block_on`, it neither blocks
 //!   nor panics.

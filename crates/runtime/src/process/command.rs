@@ -251,8 +251,9 @@ impl Command {
     ///
     /// If its standard input was not set, it is `/dev/null`: the child reads from no terminal. When the command is
     /// started again by [`spawn`](Self::spawn), streams that were not set are those of this process, also if it is
-    /// started as std's, whose `output` would else have piped them; output and error that were set stay piped. Of a command of std's, or lent as std's by [`as_std_mut`](Self::as_std_mut), nobody
-    /// can tell what was set: it counts as all.
+    /// started as std's, whose `output` would else have piped them; output and error that were set stay piped. Of a
+    /// command of std's, or lent as std's by [`as_std_mut`](Self::as_std_mut), nobody can tell what was set: it counts
+    /// as all.
     ///
     /// # Errors
     ///
