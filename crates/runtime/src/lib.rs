@@ -27,8 +27,8 @@
 //! - [`spawn`], [`JoinHandle`], [`JoinSet`], [`JoinMap`], [`TaskGroup`], [`task`] for tasks; [`spawn_blocking`] for
 //!   what blocks; [`task::spawn_pinned`] and [`task::spawn_local`] for futures that are not `Send`;
 //! - [`thread`] for user-level threads, which are written like those of `std::thread` and cost about as much as tasks;
-//! - [`net::Server`] for servers; [`CancellationToken`](sync::CancellationToken), [`TaskTracker`](task::TaskTracker) and
-//!   [`Runtime::shutdown_timeout`] for an orderly end of other things;
+//! - [`net::Server`] for servers; [`CancellationToken`](sync::CancellationToken),
+//!   [`TaskTracker`](task::TaskTracker) and [`Runtime::shutdown_timeout`] for an orderly end of other things;
 //! - [`select!`], [`join!`] and [`try_join!`] for several futures in one task, [`task_local!`] for values that go with
 //!   one;
 //! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors, and [`io::copy`] from
