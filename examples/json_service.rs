@@ -36,7 +36,7 @@ use quadrille::Handle;
 use quadrille::hyper::{Timer, with_graceful_shutdown};
 use quadrille::metrics::PROMETHEUS_CONTENT_TYPE;
 use quadrille::net::{Served, Server, TcpListener, TcpStream};
-use quadrille::signal::unix::{Signal, SignalKind, signal};
+use quadrille::signal;
 use quadrille::sync::CancellationToken;
 use quadrille::time::Duration;
 use serde::{Deserialize, Serialize};
@@ -121,29 +121,6 @@ async fn serve(listener: TcpListener, stop: CancellationToken, patience: Duratio
         .await
 }
 
-/// The signals that ask for an end. While this lives they are events, and no more the end of the process.
-struct EndSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl EndSignals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    /// Waits for either.
-    async fn recv(&mut self) {
-        quadrille::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
 /// Seconds, as they are typed.
 fn seconds(text: &str) -> Result<Duration, Failure> {
     let seconds = text
@@ -186,14 +163,15 @@ async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let (argument, patience) = (arguments.next(), arguments.next());
     let patience = patience.map_or(Ok(PATIENCE), |text| seconds(&text))?;
-    let mut signals = EndSignals::new()?;
+    // Before anybody can know of the server: a signal that comes earlier ends the process.
+    let termination = signal::termination()?;
     let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let address = listener.local_addr()?;
     println!("listening on {address}");
     let stop = CancellationToken::new();
     let server = quadrille::spawn(serve(listener, stop.clone(), patience));
     if argument.is_some() {
-        signals.recv().await;
+        termination.await;
     } else {
         try_out(address).await?;
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use futures_rustls::rustls::RootCertStore;
 use futures_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quadrille::JoinSet;
-use quadrille::signal::unix::{SignalKind, signal};
+use quadrille::signal;
 use quadrille::task::TaskTracker;
 use quadrille::time::{Duration, timeout};
 use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig};
@@ -104,7 +104,7 @@ async fn client(server: SocketAddr, certificate: CertificateDer<'static>) -> Res
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let (argument, file) = (arguments.next(), arguments.next());
-    let mut ctrl_c = signal(SignalKind::interrupt())?;
+    let termination = signal::termination()?;
     let identity = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let certificate = identity.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(identity.signing_key.serialize_der().into());
@@ -118,7 +118,7 @@ async fn main() -> Result<(), Failure> {
     println!("listening on {address}");
     let server = quadrille::spawn(serve(endpoint.clone()));
     if argument.is_some() {
-        ctrl_c.recv().await;
+        termination.await;
     } else {
         client(address, certificate).await?;
     }

@@ -7,9 +7,9 @@
 //! for both directions, in the middle of a message, too: no lock, no second thread, and no limit of time after which it
 //! looks around.
 //!
-//! `cargo run --example websocket_chat -- 127.0.0.1:7007` serves until Ctrl-C; then nobody is let in any more, all
-//! members are told that the server goes away, and it ends when they have answered, or after 5 seconds. Without an
-//! address it talks to itself.
+//! `cargo run --example websocket_chat -- 127.0.0.1:7007` serves until Ctrl-C (`SIGINT`) or `SIGTERM`; then nobody is
+//! let in any more, all members are told that the server goes away, and it ends when they have answered, or after 5
+//! seconds. Without an address it talks to itself.
 
 #![expect(
     clippy::print_stdout,
@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, SocketAddr};
 
 use quadrille::net::{Server, TcpListener, TcpStream};
-use quadrille::signal::unix::{SignalKind, signal};
+use quadrille::signal;
 use quadrille::sync::broadcast::{self, RecvError};
 use quadrille::sync::{CancellationToken, oneshot};
 use quadrille::task::TaskTracker;
@@ -268,7 +268,7 @@ fn say(line: &str) {
 async fn main() -> Result<(), Failure> {
     let argument = std::env::args().nth(1);
     // Before anybody can know of the server: a signal that comes earlier ends the process.
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let termination = signal::termination()?;
     let listener = TcpListener::bind(argument.as_deref().unwrap_or("127.0.0.1:0")).await?;
     let address = listener.local_addr()?;
     println!("listening on {address}");
@@ -276,7 +276,7 @@ async fn main() -> Result<(), Failure> {
     let (closed, is_closed) = oneshot::channel();
     let server = quadrille::spawn(chat.clone().serve(listener, closed));
     let clients = if argument.is_some() {
-        interrupt.recv().await;
+        termination.await;
         Vec::new()
     } else {
         let clients = quadrille::spawn_blocking(move || all_talk(address)).await??;

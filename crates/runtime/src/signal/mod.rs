@@ -1,4 +1,4 @@
-//! Signals of the operating system: [`ctrl_c`], and every other by [`unix`].
+//! Signals of the operating system: [`ctrl_c`], [`termination`], and every other by [`unix`].
 //!
 //! A listener sees the signals that arrive after it was made. The first listener of a kind takes the signal's default
 //! effect away from the process, for good: a program that has listened to `SIGINT` once is no more ended by Ctrl-C,
@@ -46,11 +46,13 @@
 //! on Linux).
 
 mod hub;
+mod termination;
 pub mod unix;
 
 use std::io;
 
 pub(crate) use self::hub::Hubs;
+pub use self::termination::{Termination, termination};
 use self::unix::{SignalKind, signal};
 use crate::io::hide_error_if_doomed;
 use crate::reactor::stopped;

@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-use quadrille::signal::ctrl_c;
 use quadrille::signal::unix::{SignalKind, signal};
+use quadrille::signal::{ctrl_c, termination};
 use quadrille::{Runtime, Wait};
 
 use crate::wait::eventually;
@@ -61,6 +61,28 @@ fn ctrl_c_from_outside_ends_the_wait_and_not_the_process() {
     let mut child = child_that_listens("ctrl_c_from_outside_ends_the_wait_and_not_the_process");
     send("INT", &child);
     assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn either_signal_asks_for_an_end_and_the_next_one_again() {
+    if is_child() {
+        Runtime::new().unwrap().block_on(async {
+            let mut termination = termination().unwrap();
+            say("listens");
+            assert_eq!(termination.recv().await, Some(SignalKind::terminate()));
+            say("terminated");
+            (&mut termination).await;
+            say("interrupted");
+            assert!(futures_lite::future::poll_once(termination).await.is_none());
+        });
+        std::process::exit(5);
+    }
+    let mut child = child_that_listens("either_signal_asks_for_an_end_and_the_next_one_again");
+    send("TERM", &child);
+    assert!(says(&mut child, "terminated"));
+    send("INT", &child);
+    assert!(says(&mut child, "interrupted"));
+    assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
 #[test]
