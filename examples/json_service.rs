@@ -171,11 +171,14 @@ async fn main() -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let server = quadrille::spawn(serve(listener, stop.clone(), patience));
     if argument.is_some() {
-        termination.await;
+        quadrille::spawn(async move {
+            termination.await;
+            stop.cancel();
+        });
     } else {
         try_out(address).await?;
+        stop.cancel();
     }
-    stop.cancel();
     let served = server.await??;
     let _ = writeln!(
         io::stdout(),

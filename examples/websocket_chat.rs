@@ -274,9 +274,12 @@ async fn main() -> Result<(), Failure> {
     println!("listening on {address}");
     let chat = Chat::new();
     let (closed, is_closed) = oneshot::channel();
-    let server = quadrille::spawn(chat.clone().serve(listener, closed));
+    let mut server = quadrille::spawn(chat.clone().serve(listener, closed));
     let clients = if argument.is_some() {
-        termination.await;
+        select! {
+            () = termination => {}
+            failed = &mut server => failed??,
+        }
         Vec::new()
     } else {
         let clients = quadrille::spawn_blocking(move || all_talk(address)).await??;

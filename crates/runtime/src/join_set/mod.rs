@@ -263,12 +263,23 @@ impl<T> JoinSet<T> {
     }
 
     fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Option<Finished<T>>> {
-        // One unit for each result; the polls of the members are our own business.
-        let polled = coop::poll_progress(cx, |cx| coop::without_limit(|| self.members.poll_next(cx)));
+        let polled = self.poll_unhurried(cx);
         if polled.is_pending() {
             waits_for_a_task();
         }
         polled
+    }
+
+    /// [`poll_join_next`](Self::poll_join_next) for who does not wait for what it spawned last: that goes after what
+    /// waits for longer.
+    pub(crate) fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, JoinError>>> {
+        let polled = self.poll_unhurried(cx);
+        polled.map(|finished| finished.map(|(_, result)| result))
+    }
+
+    fn poll_unhurried(&mut self, cx: &mut Context<'_>) -> Poll<Option<Finished<T>>> {
+        // One unit for each result; the polls of the members are our own business.
+        coop::poll_progress(cx, |cx| coop::without_limit(|| self.members.poll_next(cx)))
     }
 
     /// Aborts all tasks and waits until they are gone.

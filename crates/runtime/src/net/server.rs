@@ -5,12 +5,15 @@ use std::future::{Future, Pending, pending, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+
+use pin_project_lite::pin_project;
 
 use super::Listener;
 use crate::coop;
 use crate::join_set::JoinSet;
+use crate::panics::quietly;
 use crate::runtime::Handle;
 use crate::sys::socket;
 use crate::task::JoinError;
@@ -25,7 +28,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///
 /// What every server has to see to, and few do: if no descriptor is left it tries again (every 10 ms, and when a
 /// connection ends); it lets in no more than it is told to at a time; when it is told to end, it stops listening, and
-/// gives the connections time to end, too. The connections belong to it: they are aborted when its future is dropped.
+/// gives the connections time to end, too. What serves the connections belongs to it, and is aborted when its future
+/// is dropped. What that spawns, or gives a connection away to, does not: hyper's tasks for requests over HTTP/2, and
+/// who takes over a connection that was upgraded. A [`TaskTracker`](crate::task::TaskTracker) counts those.
 ///
 /// ```
 /// # quadrille::Runtime::new().unwrap().block_on(async {
@@ -113,9 +118,9 @@ impl<L: Listener, S: Future> Server<L, S> {
     }
 
     /// Ends once `signal` is ready, such as [`cancelled_owned`](crate::sync::CancellationToken::cancelled_owned) of a
-    /// token: then nobody is let in any more, the listener is dropped, and the connections go on until they have ended.
-    /// They hear nothing of it: what serves them asks the same token, between two requests for example. By default
-    /// nothing ends a server.
+    /// token, or a [`Termination`](crate::signal::Termination): then nobody is let in any more; listener, signal and
+    /// handler are dropped; and the connections go on until they have ended. They hear nothing of it: what serves them
+    /// asks the same token, between two requests for example. By default nothing ends a server.
     ///
     /// Clients in the queue of the listener, which have connected and were not let in yet, see theirs reset.
     pub fn graceful_shutdown<T: Future>(self, signal: T) -> Server<L, T> {
@@ -130,29 +135,31 @@ impl<L: Listener, S: Future> Server<L, S> {
     }
 
     /// How long after the signal connections may take to end. What is left then is aborted, and counted in
-    /// [`Served::cut_off`]. By default they may take for ever.
+    /// [`Served::cut_off`]; nobody waits until it has gone. By default they may take for ever.
     pub fn shutdown_timeout(mut self, limit: Duration) -> Self {
         self.shutdown_timeout = Some(limit);
         self
     }
 
-    /// Calls `say` after the signal, when the listener has been dropped, with how many connections are left.
+    /// Calls `say` after the signal, when the listener has been dropped, with how many connections are left. If it
+    /// panics the server goes on.
     pub fn on_shutdown(mut self, say: impl FnOnce(usize) + Send + 'static) -> Self {
         self.on_shutdown = Some(Box::new(say));
         self
     }
 
     /// Calls `say` when nobody can be let in, with the reason: mostly no descriptor is left, or, where threads serve,
-    /// no memory for a stack. Once, until somebody has been let in again.
+    /// no memory for a stack. Once, until somebody has been let in, or nobody waits to be, again. If it panics the
+    /// server goes on.
     pub fn on_accept_error(mut self, say: impl FnMut(&io::Error) + Send + 'static) -> Self {
         self.on_accept_error = Some(Box::new(say));
         self
     }
 
     /// Lets clients in until the signal, and has each served by a task that runs what `handler` makes of its
-    /// connection. What the tasks return is dropped.
+    /// connection. What the tasks return is dropped in them.
     ///
-    /// `handler` is called between two clients, so it should make a future and no more.
+    /// `handler` is called between two clients, by the server: it should make a future and no more.
     ///
     /// # Errors
     ///
@@ -166,20 +173,19 @@ impl<L: Listener, S: Future> Server<L, S> {
     /// # Cancel safety
     ///
     /// Not safe: the listener is dropped, and the connections are aborted.
-    pub async fn serve<F>(self, mut handler: impl FnMut(L::Io, L::Addr) -> F) -> io::Result<Served>
+    pub fn serve<F>(self, mut handler: impl FnMut(L::Io, L::Addr) -> F) -> impl Future<Output = io::Result<Served>>
     where
         F: Future + Send + 'static,
-        F::Output: Send + 'static,
     {
-        self.run(|connections: &mut JoinSet<F::Output>, handle, io, from| {
-            connections.spawn_on(handler(io, from), handle);
+        self.run(move |connections, handle, io, from| {
+            let future = handler(io, from);
+            connections.spawn_on(Discarding { future }, handle);
             Ok(())
         })
-        .await
     }
 
     /// Lets clients in until the signal, and has each served by a user-level thread that runs `handler`. What it
-    /// returns is dropped. A thread that is aborted unwinds; see [`thread::JoinHandle::abort`].
+    /// returns is dropped there. A thread that is aborted unwinds; see [`thread::JoinHandle::abort`].
     ///
     /// A client is let go at once where there is no memory for another stack.
     ///
@@ -212,32 +218,29 @@ impl<L: Listener, S: Future> Server<L, S> {
     /// # Cancel safety
     ///
     /// Not safe: the listener is dropped, and the connections are aborted.
-    pub async fn serve_threads<T>(
+    pub fn serve_threads<T>(
         self,
         handler: impl Fn(L::Io, L::Addr) -> T + Send + Sync + 'static,
-    ) -> io::Result<Served>
+    ) -> impl Future<Output = io::Result<Served>>
     where
         L::Io: Send + 'static,
         L::Addr: Send + 'static,
-        T: Send + 'static,
     {
         let handler = Arc::new(handler);
-        self.run(|connections: &mut JoinSet<T>, handle, io, from| {
+        self.run(move |connections, handle, io, from| {
             let handler = Arc::clone(&handler);
-            let thread = thread::Builder::new().spawn_on(move || handler(io, from), handle)?;
+            let thread = thread::Builder::new().spawn_on(move || drop(handler(io, from)), handle)?;
             connections.insert_thread(thread);
             Ok(())
         })
-        .await
     }
 
     /// `spawn` has one connection served.
-    async fn run<T>(
+    async fn run(
         self,
-        mut spawn: impl FnMut(&mut JoinSet<T>, &Handle, L::Io, L::Addr) -> io::Result<()>,
+        mut spawn: impl FnMut(&mut JoinSet<()>, &Handle, L::Io, L::Addr) -> io::Result<()>,
     ) -> io::Result<Served> {
         let handle = Handle::current();
-        let (mut listener, mut signal) = (self.listener, pin!(self.signal));
         let mut door = Door {
             connections: JoinSet::new(),
             served: Served::default(),
@@ -246,26 +249,50 @@ impl<L: Listener, S: Future> Server<L, S> {
             on_accept_error: self.on_accept_error,
             is_failing: false,
         };
-        poll_fn(|cx| {
-            door.poll_open(cx, &mut listener, signal.as_mut(), |connections, io, from| {
-                spawn(connections, &handle, io, from)
+        {
+            let (mut listener, mut signal) = (self.listener, pin!(self.signal));
+            poll_fn(|cx| {
+                door.poll_open(cx, &mut listener, signal.as_mut(), |connections, io, from| {
+                    spawn(connections, &handle, io, from)
+                })
             })
-        })
-        .await?;
-        drop(listener);
+            .await?;
+        }
+        // It may have what connections wait for the end of, a channel for example.
+        drop(spawn);
+        door.reap();
         if let Some(say) = self.on_shutdown {
-            say(door.connections.len());
+            quietly(|| say(door.connections.len()));
         }
         match self.shutdown_timeout {
             // Who does not end by then ends with the set.
             Some(limit) => drop(timeout(limit, door.empty()).await),
             None => door.empty().await,
         }
+        // Who has ended by then is not cut off, though there was no time to count.
+        door.reap();
         let left = u64::try_from(door.connections.len()).unwrap_or(u64::MAX);
         Ok(Served {
             cut_off: left,
             ..door.served
         })
+    }
+}
+
+pin_project! {
+    /// A future whose output is dropped where it is polled, and neither kept until somebody asks for it nor dropped by
+    /// whoever does.
+    struct Discarding<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F: Future> Future for Discarding<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().future.poll(cx).map(drop)
     }
 }
 
@@ -280,8 +307,8 @@ impl<L: fmt::Debug, S> fmt::Debug for Server<L, S> {
 }
 
 /// Who is let in, and who has gone.
-struct Door<T> {
-    connections: JoinSet<T>,
+struct Door {
+    connections: JoinSet<()>,
     served: Served,
     max_connections: usize,
     /// Nobody is let in before that.
@@ -291,24 +318,25 @@ struct Door<T> {
     is_failing: bool,
 }
 
-impl<T> Door<T> {
+impl Door {
     /// Lets clients in until `signal` is ready.
     fn poll_open<L: Listener>(
         &mut self,
         cx: &mut Context<'_>,
         listener: &mut L,
-        mut signal: Pin<&mut impl Future>,
-        mut spawn: impl FnMut(&mut JoinSet<T>, L::Io, L::Addr) -> io::Result<()>,
+        signal: Pin<&mut impl Future>,
+        mut spawn: impl FnMut(&mut JoinSet<()>, L::Io, L::Addr) -> io::Result<()>,
     ) -> Poll<io::Result<()>> {
+        // By a budget of its own: one that spends all of it, and so is polled again at once, keeps nobody out.
+        if coop::with_limit(coop::DEFAULT, || signal.poll(cx)).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
         loop {
-            if signal.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Ok(()));
-            }
             // An empty set would be ready, too, for a unit.
             if !self.connections.is_empty()
-                && let Poll::Ready(Some(ended)) = self.connections.poll_join_next(cx)
+                && let Poll::Ready(Some(ended)) = self.connections.poll_ended(cx)
             {
-                self.count(&ended);
+                self.count(ended);
                 // What it had may be what was missing.
                 self.pause = None;
                 continue;
@@ -317,18 +345,21 @@ impl<T> Door<T> {
                 return Poll::Pending;
             }
             if let Some(pause) = &mut self.pause {
-                if Pin::new(pause).poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
+                ready!(Pin::new(pause).poll(cx));
                 self.pause = None;
             }
             // By units of this task: a listener of somebody else's may always have one more.
-            let accepted = coop::poll_paid(cx, |cx| listener.poll_accept(cx));
-            let let_in = match accepted {
-                Poll::Pending => return Poll::Pending,
+            let let_in = match coop::poll_paid(cx, |cx| listener.poll_accept(cx)) {
+                Poll::Pending => {
+                    self.is_failing = false;
+                    return Poll::Pending;
+                }
                 Poll::Ready(Ok((io, from))) => spawn(&mut self.connections, io, from),
-                Poll::Ready(Err(error)) if !may_pass(&error) => return Poll::Ready(Err(error)),
-                Poll::Ready(Err(error)) => Err(error),
+                Poll::Ready(Err(error)) => match Failure::of(&error) {
+                    Failure::OfOne => continue,
+                    Failure::Passes => Err(error),
+                    Failure::Stays => return Poll::Ready(Err(error)),
+                },
             };
             match let_in {
                 Ok(()) => {
@@ -343,25 +374,56 @@ impl<T> Door<T> {
     /// Waits for all connections to end.
     async fn empty(&mut self) {
         while let Some(ended) = self.connections.join_next().await {
-            self.count(&ended);
+            self.count(ended);
         }
     }
 
-    fn count(&mut self, ended: &Result<T, JoinError>) {
-        self.served.panicked += u64::from(ended.as_ref().is_err_and(JoinError::is_panic));
+    /// Takes out who has ended.
+    fn reap(&mut self) {
+        while let Some(ended) = self.connections.try_join_next() {
+            self.count(ended);
+        }
+    }
+
+    fn count(&mut self, ended: Result<(), JoinError>) {
+        if let Err(error) = ended {
+            self.served.panicked += u64::from(error.is_panic());
+            // The payload's destructor may panic as well.
+            quietly(|| drop(error));
+        }
     }
 
     #[cold]
     fn fail(&mut self, error: &io::Error) {
         self.pause = Some(sleep(PAUSE));
         if let Some(say) = self.on_accept_error.as_mut().filter(|_| !self.is_failing) {
-            say(error);
+            quietly(|| say(error));
         }
         self.is_failing = true;
     }
 }
 
-/// Whether a later attempt may succeed: the system has said so, and not that this is no listener.
-fn may_pass(error: &io::Error) -> bool {
-    error.raw_os_error().is_some() && !socket::is_no_listener(error)
+/// What a failed attempt to let somebody in says of the next.
+enum Failure {
+    /// Nothing: it is of one connection, which has gone.
+    OfOne,
+    /// It may succeed, a little later.
+    Passes,
+    /// It will fail, too.
+    Stays,
+}
+
+impl Failure {
+    fn of(error: &io::Error) -> Self {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+        if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+            || socket::is_of_one_connection(error)
+        {
+            Self::OfOne
+        } else if error.raw_os_error().is_some() && !socket::is_no_listener(error) {
+            Self::Passes
+        } else {
+            Self::Stays
+        }
+    }
 }

@@ -12,16 +12,43 @@ use super::unix::{Signal, SignalKind, signal};
 ///
 /// ```no_run
 /// # quadrille::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+///
 /// use quadrille::net::{Server, TcpListener};
 /// use quadrille::signal;
 ///
 /// // First of all: a signal that comes before the first listener ends the process.
 /// let termination = signal::termination()?;
 /// let listener = TcpListener::bind("127.0.0.1:8080").await?;
-/// let server = Server::new(listener).graceful_shutdown(termination);
+/// let server = Server::new(listener)
+///     .graceful_shutdown(termination)
+///     .shutdown_timeout(Duration::from_secs(10));
 /// server.serve(async |_, _| { /* … */ }).await?;
 /// # std::io::Result::Ok(())
 /// # }).unwrap();
+/// ```
+///
+/// A server whose connections hear of it, too, and a second Ctrl-C that waits for none of them:
+///
+/// ```no_run
+/// # use quadrille::{net::{Server, TcpListener}, signal, sync::CancellationToken};
+/// # async fn serve(listener: TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut termination, stop) = (signal::termination()?, CancellationToken::new());
+/// let server = Server::new(listener).graceful_shutdown(stop.clone().cancelled_owned());
+/// let connections = stop.clone();
+/// let mut server = quadrille::spawn(server.serve(move |_, _| {
+///     let stop = connections.clone();
+///     async move { stop.cancelled().await }
+/// }));
+/// for _ in 0..2 {
+///     quadrille::select! {
+///         () = &mut termination => stop.cancel(),
+///         served = &mut server => return Ok(drop(served??)),
+///     }
+/// }
+/// server.abort();
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// # Errors

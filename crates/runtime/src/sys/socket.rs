@@ -50,8 +50,22 @@ pub(crate) fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
 
 /// Whether an error of `accept` says that the socket does not listen: no later call will do better.
 pub(crate) fn is_no_listener(error: &io::Error) -> bool {
-    const NEVER: [Errno; 4] = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP];
+    const NEVER: [Errno; 3] = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK];
     Errno::from_io_error(error).is_some_and(|errno| NEVER.contains(&errno))
+}
+
+/// Whether an error of `accept` is of one connection, which has gone from the queue: those of the network that
+/// accept(2) says to pass over. Not `EOPNOTSUPP` and `EPERM`, which may be of the listener, and come again at once.
+pub(crate) fn is_of_one_connection(error: &io::Error) -> bool {
+    const PASSED_OVER: [Errno; 6] = [
+        Errno::PROTO,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| PASSED_OVER.contains(&errno))
 }
 
 /// Takes a connection over TCP from the queue of `listener`; it doesn't block, and is closed on `exec`.

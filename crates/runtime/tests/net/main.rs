@@ -24,6 +24,7 @@ mod nothing;
 mod pipe;
 mod runtimes;
 mod server;
+mod server_script;
 mod shared;
 #[cfg(target_os = "linux")]
 #[path = "../../src/skipped.rs"]

@@ -5,14 +5,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{self, Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use quadrille::net::{Listener, Server, TcpListener, TcpStream, UnixListener, UnixStream};
-use quadrille::sync::{CancellationToken, Notify, mpmc, oneshot};
-use quadrille::time::{Instant, sleep};
+use quadrille::net::{Server, TcpListener, TcpStream, UnixListener, UnixStream};
+use quadrille::sync::{CancellationToken, Notify, oneshot};
 use quadrille::{JoinSet, Runtime, Wait};
-use rustix::io::Errno;
 use socket2::SockRef;
 
 use crate::temporary::Folder;
@@ -276,119 +273,5 @@ fn a_server_of_the_unix_domain() {
         client.read_exact(&mut answer).await.unwrap();
         assert_eq!((&answer, client.read(&mut [0; 1]).await.unwrap()), (b"hi", 0));
         server.abort();
-    });
-}
-
-/// What comes next is in a list: connections, and errors of the system's. After them comes an end.
-struct Script(std::vec::IntoIter<Result<u32, Errno>>);
-
-impl Script {
-    fn new<const N: usize>(script: [Result<u32, Errno>; N]) -> Self {
-        Self(Vec::from(script).into_iter())
-    }
-}
-
-impl Listener for Script {
-    type Io = u32;
-    type Addr = ();
-
-    fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<(u32, ())>> {
-        Poll::Ready(match self.0.next() {
-            Some(Ok(number)) => Ok((number, ())),
-            Some(Err(errno)) => Err(errno.into()),
-            None => Err(io::Error::other("the script ends")),
-        })
-    }
-}
-
-/// Runs a test with virtual time on one worker.
-fn paused<F: Future<Output = ()> + Send + 'static>(test: impl FnOnce() -> F + Send + 'static) {
-    watched(|| {
-        let runtime = Runtime::builder().worker_threads(1).start_paused(true).build().unwrap();
-        runtime.block_on(async { quadrille::spawn(test()).await.unwrap() });
-    });
-}
-
-#[test]
-fn errors_that_may_pass_are_said_once_and_followed_by_a_pause() {
-    paused(|| async {
-        let script = Script::new([
-            Err(Errno::MFILE),
-            Err(Errno::NFILE),
-            Ok(1),
-            Err(Errno::NOBUFS),
-            Err(Errno::NOMEM),
-            Ok(2),
-        ]);
-        let (sender, said) = mpmc::unbounded();
-        let start = Instant::now();
-        let (begun, when) = mpmc::unbounded();
-        let server = Server::new(script)
-            .on_accept_error(move |error| sender.try_send(error.raw_os_error()).unwrap())
-            .serve(move |number, ()| {
-                begun.try_send((number, start.elapsed().as_millis())).unwrap();
-                pending::<()>()
-            });
-        assert_eq!(server.await.unwrap_err().to_string(), "the script ends");
-        assert_eq!(
-            said.try_iter().collect::<Vec<_>>(),
-            [Errno::MFILE, Errno::NOBUFS].map(|errno| Some(errno.raw_os_error()))
-        );
-        assert_eq!(when.try_iter().collect::<Vec<_>>(), [(1, 20), (2, 40)]);
-    });
-}
-
-#[test]
-fn an_end_of_a_connection_ends_the_pause() {
-    paused(|| async {
-        let script = Script::new([Ok(3), Err(Errno::MFILE), Ok(0)]);
-        let (begun, when) = mpmc::unbounded();
-        let start = Instant::now();
-        let server = Server::new(script).serve(move |number, ()| {
-            begun.try_send(start.elapsed().as_millis()).unwrap();
-            sleep(Duration::from_millis(number.into()))
-        });
-        server.await.unwrap_err();
-        assert_eq!(when.try_iter().collect::<Vec<_>>(), [0, 3]);
-    });
-}
-
-#[test]
-fn errors_that_never_pass_end_the_server() {
-    paused(|| async {
-        for errno in [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::OPNOTSUPP] {
-            let script = Script::new([Err(errno), Ok(1)]);
-            let error = Server::new(script).serve(async |_, ()| {}).await.unwrap_err();
-            assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()));
-        }
-    });
-}
-
-/// Always has one more.
-struct Crowd;
-
-impl Listener for Crowd {
-    type Io = ();
-    type Addr = ();
-
-    fn poll_accept(&mut self, _: &mut Context<'_>) -> Poll<io::Result<((), ())>> {
-        Poll::Ready(Ok(((), ())))
-    }
-}
-
-/// On the one worker that there is.
-#[test]
-fn a_crowd_keeps_nobody_else_waiting() {
-    paused(|| async {
-        let (stop, signal) = oneshot::channel::<()>();
-        let (begun, served) = mpmc::unbounded();
-        let server = Server::new(Crowd).graceful_shutdown(signal);
-        let server = quadrille::spawn(server.serve(move |(), ()| {
-            begun.try_send(()).unwrap();
-            async {}
-        }));
-        served.recv().await.unwrap();
-        stop.send(()).unwrap();
-        assert!(server.await.unwrap().unwrap().connections > 0);
     });
 }
