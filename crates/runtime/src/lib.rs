@@ -34,7 +34,7 @@
 //! - [`sync`] for channels and locks, [`time`] for timers, [`net`] and [`io`] for descriptors, and [`io::copy`] from
 //!   one stream to another;
 //! - [`fs`] for files, [`process`] for child processes, [`signal`] for signals;
-//! - `docs/from-tokio.md` and `docs/from-std.md` in the repository for programs that come from there;
+//! - `docs/from-tokio.md`, `from-smol.md` and `from-std.md` in the repository for programs that come from there;
 //! - [`policy::Config`] for the constants of the scheduler, [`metrics`] for its counters, [`topology`] for machines.
 //!
 //! # HTTP
