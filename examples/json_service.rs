@@ -97,10 +97,7 @@ async fn converse(stream: TcpStream, router: Router, stop: CancellationToken) ->
         .serve_connection(stream, service)
         // For a handler that calls `hyper::upgrade::on`: this router has none.
         .with_upgrades();
-    with_graceful_shutdown(connection, stop.cancelled(), |connection| {
-        connection.graceful_shutdown()
-    })
-    .await
+    with_graceful_shutdown(connection, stop, |connection| connection.graceful_shutdown()).await
 }
 
 /// Serves until `stop`, and ends with the last connection, or when `patience` is over.

@@ -3,16 +3,7 @@
 //! Use them through the `quadrille` crate, which re-exports both under its feature `macros`; the expansion names
 //! `::quadrille`, if it isn't told another path.
 //!
-//! # Arguments
-//!
-//! | argument | meaning | default |
-//! |---|---|---|
-//! | `worker_threads = 4` | number of workers, an integer literal from 1 on | what the runtime chooses |
-//! | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default | `false` |
-//! | `seed = 7` | what decides the choices that are made by chance, `select!`'s on a worker among them: an integer literal | that of the configuration |
-//! | `thread` | a plain `fn` runs on a user-level thread, an `async fn` not: see below | an `async fn` |
-//! | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |
-//! | `crate = framework::quadrille` | where the crate is found, for who renames it or exports it again; also in quotes, as tokio's | `::quadrille` |
+//! Their arguments are those of [`macro@main`].
 //!
 //! # Expansion
 //!
@@ -68,6 +59,17 @@ use expand::Entry;
 /// The function may return anything that a plain `main` may return. It runs on the thread that calls it, as under
 /// `Runtime::block_on`, not on a worker; what it spawns runs on workers.
 ///
+/// # Arguments
+///
+/// | argument | meaning | default |
+/// |---|---|---|
+/// | `worker_threads = 4` | number of workers, an integer literal from 1 on | what the runtime chooses |
+/// | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default | `false` |
+/// | `seed = 7` | what decides the choices that are made by chance, `select!`'s on a worker among them: an integer literal | that of the configuration |
+/// | `thread` | a plain `fn` runs on a user-level thread, an `async fn` not: see below | an `async fn` |
+/// | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |
+/// | `crate = framework::quadrille` | where the crate is found, for who renames it or exports it again; also in quotes, as tokio's | `::quadrille` |
+///
 /// ```ignore
 /// #[quadrille::main(worker_threads = 2)]
 /// async fn main() {
@@ -75,6 +77,8 @@ use expand::Entry;
 ///     println!("{answer}");
 /// }
 /// ```
+///
+/// # Other functions
 ///
 /// It need not be `main`: any free `async fn` becomes a function that runs it on a runtime that is made and
 /// dropped by each call. It may have arguments and generic parameters then.
@@ -87,6 +91,8 @@ use expand::Entry;
 ///     run(Options::from_arguments())
 /// }
 /// ```
+///
+/// # User-level threads
 ///
 /// With `thread` it is a plain `fn` without arguments, which runs on a user-level thread, in blocking style: with
 /// `.wait()` where an `async fn` has `.await`. What it returns is reported there, as std does for `main`. Its stack has
@@ -112,7 +118,7 @@ pub fn main(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::entry(Entry::Main, arguments.into(), item.into()).into()
 }
 
-/// Runs an `async fn` as a test on a runtime of its own.
+/// Runs an `async fn` as a test on a runtime of its own. Its arguments are those of [`main`](macro@main).
 ///
 /// With `start_paused = true` it has one worker and a clock that stands while something is ready, and takes the same
 /// course each time, whatever tests run beside it: that of its `seed`, if it has one.

@@ -108,7 +108,7 @@ mod pinning;
 mod primitives;
 pub mod process;
 mod reactor;
-mod runtime;
+pub mod runtime;
 mod sched;
 pub mod signal;
 #[cfg(test)]
@@ -133,6 +133,7 @@ pub use join_set::{JoinMap, JoinSet};
 pub use pinning::{Pinning, PinningError};
 pub use quadrille_policy as policy;
 pub use quadrille_topology as topology;
+#[doc(inline)]
 pub use runtime::{Handle, Runtime, spawn, spawn_blocking, worker_index};
 pub use stragglers::Stragglers;
 pub use task::{JoinHandle, Locality, TaskGroup};

@@ -1,4 +1,4 @@
-//! A runtime, and the handles that reach it.
+//! A runtime, and the handles that reach it: what this module has is at the root of the crate as well.
 
 use std::fmt;
 use std::future::Future;
@@ -11,8 +11,11 @@ use std::time::Duration;
 use quadrille_policy::{Config, SetId, WorkerId};
 
 use crate::block_on::block_on_here;
-use crate::builder::Builder;
-use crate::current::{self, EnterGuard};
+#[doc(no_inline)]
+pub use crate::builder::Builder;
+use crate::current;
+#[doc(no_inline)]
+pub use crate::current::EnterGuard;
 use crate::error::BuildError;
 use crate::metrics::Metrics;
 use crate::sched::Shared;
@@ -117,7 +120,7 @@ impl Runtime {
     /// threads, which run after all of that, are not waited for; a runtime that is dropped waits for them, too.
     ///
     /// In asynchronous code (on a worker of any runtime, inside [`block_on`](Self::block_on)) it stops the runtime and
-    /// does not wait: call it by [`spawn_blocking`](crate::spawn_blocking) there. The thread that this runs on is told
+    /// does not wait: call it by [`spawn_blocking`] there. The thread that this runs on is told
     /// of as left, if it is of the same runtime. To let tasks finish what they have begun, tell them and wait for them
     /// first, with a [`CancellationToken`](crate::sync::CancellationToken) and a
     /// [`TaskTracker`](crate::task::TaskTracker).

@@ -1,6 +1,6 @@
 //! The end of a connection that answers first what has been asked.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
@@ -9,7 +9,7 @@ use crate::coop;
 /// Drives `connection` to its end; once `signal` is ready, calls `shut_down` of it and drives it further.
 ///
 /// `connection` is hyper's future of a connection, `shut_down` its `graceful_shutdown`, and `signal` whatever says
-/// when, as [`cancelled`](crate::sync::CancellationToken::cancelled) of a token. The request that it is at is answered,
+/// when, as a [`CancellationToken`](crate::sync::CancellationToken). The request that it is at is answered,
 /// also one that has just arrived, as far as the runtime has heard of it from the system: the connection is polled once
 /// more before it is told. What comes behind that is not, over HTTP/1; the client sees the connection closed.
 ///
@@ -27,7 +27,7 @@ use crate::coop;
 /// use quadrille::hyper::{Timer, with_graceful_shutdown};
 ///
 /// let connection = http1::Builder::new().timer(Timer).serve_connection(stream, service);
-/// with_graceful_shutdown(connection, stop.cancelled(), |connection| connection.graceful_shutdown()).await
+/// with_graceful_shutdown(connection, stop, |connection| connection.graceful_shutdown()).await
 /// # }
 /// ```
 ///
@@ -36,10 +36,10 @@ use crate::coop;
 /// Not safe: the connection is dropped, and cut off in the middle of what it does.
 pub async fn with_graceful_shutdown<C: Future>(
     connection: C,
-    signal: impl Future,
+    signal: impl IntoFuture,
     shut_down: impl FnOnce(Pin<&mut C>),
 ) -> C::Output {
-    let (mut connection, mut signal) = (pin!(connection), pin!(signal));
+    let (mut connection, mut signal) = (pin!(connection), pin!(signal.into_future()));
     let (mut shut_down, mut is_told) = (Some(shut_down), false);
     poll_fn(move |cx| {
         // Asked before the connection is polled, which may spend the budget of every poll, and heeded after that.

@@ -59,6 +59,9 @@
 //! `keep_alive_interval`, which wants a [`Timer`], of who is gone later. Other timeouts are a
 //! [`timeout`](crate::time::timeout) around what they are for.
 //!
+//! The same 30 seconds are how long a connection that is kept, but asks for nothing, stays: it has a place of a
+//! [`Server::max_connections`](crate::net::Server::max_connections) as long, and for ever where there is no [`Timer`].
+//!
 //! # Upgrades
 //!
 //! `hyper::upgrade::on` gives a connection to who wants to speak another protocol over it, WebSocket for example, if
@@ -99,18 +102,18 @@
 //! use quadrille::hyper::{Timer, with_graceful_shutdown};
 //!
 //! Server::new(listener)
-//!     .graceful_shutdown(stop.cancelled())
+//!     .graceful_shutdown(stop.clone())
 //!     .shutdown_timeout(Duration::from_secs(10))
 //!     .serve(|stream, _| {
 //!         let connection = http1::Builder::new().timer(Timer).serve_connection(stream, service.clone());
-//!         let stop = stop.clone().cancelled_owned();
-//!         with_graceful_shutdown(connection, stop, |connection| connection.graceful_shutdown())
+//!         with_graceful_shutdown(connection, stop.clone(), |connection| connection.graceful_shutdown())
 //!     })
 //!     .await
 //! # }
 //! ```
 //!
-//! The example `json_service` is a whole one.
+//! A client that has sent a part of its headers holds up the end until the limit. The example `json_service` is a whole
+//! service; an axum `Router` is a service for hyper in a `hyper_util::service::TowerToHyperService`.
 //!
 //! # Cancel safety
 //!

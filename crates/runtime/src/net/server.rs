@@ -1,7 +1,7 @@
 //! Serving each connection of a listener by a task, or a user-level thread, of its own, to a gentle end.
 
 use std::fmt;
-use std::future::{Future, Pending, pending, poll_fn};
+use std::future::{Future, IntoFuture, Pending, pending, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// let stop = CancellationToken::new();
 /// let server = Server::new(listener)
 ///     .max_connections(10_000)
-///     .graceful_shutdown(stop.clone().cancelled_owned())
+///     .graceful_shutdown(stop.clone())
 ///     .shutdown_timeout(Duration::from_secs(10))
 ///     .on_accept_error(|error| eprintln!("cannot accept a connection: {error}"));
 /// let server = quadrille::spawn(server.serve(|stream: TcpStream, _| async move {
@@ -117,16 +117,16 @@ impl<L: Listener, S: Future> Server<L, S> {
         self
     }
 
-    /// Ends once `signal` is ready, such as [`cancelled_owned`](crate::sync::CancellationToken::cancelled_owned) of a
-    /// token, or a [`Termination`](crate::signal::Termination): then nobody is let in any more; listener, signal and
+    /// Ends once `signal` is ready, such as a [`CancellationToken`](crate::sync::CancellationToken), or a
+    /// [`Termination`](crate::signal::Termination): then nobody is let in any more; listener, signal and
     /// handler are dropped; and the connections go on until they have ended. They hear nothing of it: what serves them
     /// asks the same token, between two requests for example. By default nothing ends a server.
     ///
     /// Clients in the queue of the listener, which have connected and were not let in yet, see theirs reset.
-    pub fn graceful_shutdown<T: Future>(self, signal: T) -> Server<L, T> {
+    pub fn graceful_shutdown<T: IntoFuture>(self, signal: T) -> Server<L, T::IntoFuture> {
         Server {
             listener: self.listener,
-            signal,
+            signal: signal.into_future(),
             max_connections: self.max_connections,
             shutdown_timeout: self.shutdown_timeout,
             on_shutdown: self.on_shutdown,
@@ -157,7 +157,7 @@ impl<L: Listener, S: Future> Server<L, S> {
     }
 
     /// Lets clients in until the signal, and has each served by a task that runs what `handler` makes of its
-    /// connection. What the tasks return is dropped in them.
+    /// connection. What the tasks return is dropped in them, errors, too: who wants to know of those says so there.
     ///
     /// `handler` is called between two clients, by the server: it should make a future and no more.
     ///
@@ -187,7 +187,8 @@ impl<L: Listener, S: Future> Server<L, S> {
     /// Lets clients in until the signal, and has each served by a user-level thread that runs `handler`. What it
     /// returns is dropped there. A thread that is aborted unwinds; see [`thread::JoinHandle::abort`].
     ///
-    /// A client is let go at once where there is no memory for another stack.
+    /// A client is let go at once where there is no memory for another stack. Small messages that are written in
+    /// several pieces wait for one another by default: [`TcpListener::set_nodelay`](super::TcpListener::set_nodelay).
     ///
     /// ```
     /// # use quadrille::net::{Server, TcpListener, TcpStream};
@@ -226,10 +227,47 @@ impl<L: Listener, S: Future> Server<L, S> {
         L::Io: Send + 'static,
         L::Addr: Send + 'static,
     {
+        self.serve_threads_with(|_| thread::Builder::new(), handler)
+    }
+
+    /// As [`serve_threads`](Self::serve_threads), with a name, a stack or a group for the thread of each connection, by
+    /// where that comes from.
+    ///
+    /// ```
+    /// # use quadrille::net::{Server, TcpListener, TcpStream};
+    /// # async fn serve(listener: TcpListener, talk: fn(TcpStream)) -> std::io::Result<()> {
+    /// use quadrille::thread::Builder;
+    ///
+    /// let builder = |from: &std::net::SocketAddr| Builder::new().name(from.to_string()).stack_size(64 * 1024);
+    /// Server::new(listener).serve_threads_with(builder, move |stream, _| talk(stream)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`serve`](Self::serve).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime; if `builder` panics.
+    ///
+    /// # Cancel safety
+    ///
+    /// Not safe: the listener is dropped, and the connections are aborted.
+    pub fn serve_threads_with<T>(
+        self,
+        mut builder: impl FnMut(&L::Addr) -> thread::Builder,
+        handler: impl Fn(L::Io, L::Addr) -> T + Send + Sync + 'static,
+    ) -> impl Future<Output = io::Result<Served>>
+    where
+        L::Io: Send + 'static,
+        L::Addr: Send + 'static,
+    {
         let handler = Arc::new(handler);
         self.run(move |connections, handle, io, from| {
-            let handler = Arc::clone(&handler);
-            let thread = thread::Builder::new().spawn_on(move || drop(handler(io, from)), handle)?;
+            let (handler, builder) = (Arc::clone(&handler), builder(&from));
+            let thread = builder.spawn_on(move || drop(handler(io, from)), handle)?;
             connections.insert_thread(thread);
             Ok(())
         })

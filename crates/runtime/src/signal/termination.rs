@@ -34,7 +34,7 @@ use super::unix::{Signal, SignalKind, signal};
 /// # use quadrille::{net::{Server, TcpListener}, signal, sync::CancellationToken};
 /// # async fn serve(listener: TcpListener) -> Result<(), Box<dyn std::error::Error>> {
 /// let (mut termination, stop) = (signal::termination()?, CancellationToken::new());
-/// let server = Server::new(listener).graceful_shutdown(stop.clone().cancelled_owned());
+/// let server = Server::new(listener).graceful_shutdown(stop.clone());
 /// let connections = stop.clone();
 /// let mut server = quadrille::spawn(server.serve(move |_, _| {
 ///     let stop = connections.clone();

@@ -28,6 +28,7 @@
 //! one is cancelled that somebody else has. The price is one node for each ancestor.
 
 use std::fmt;
+use std::future::IntoFuture;
 use std::hash::{Hash, Hasher};
 use std::mem;
 use std::pin::Pin;
@@ -210,6 +211,26 @@ impl Drop for Node {
         while let Some(mut last) = parent.and_then(Arc::into_inner) {
             parent = last.leave();
         }
+    }
+}
+
+/// The wait for its cancellation: `token.await` and [`token.wait()`](crate::Wait::wait).
+impl IntoFuture for CancellationToken {
+    type Output = ();
+    type IntoFuture = WaitForCancellationFutureOwned;
+
+    fn into_future(self) -> WaitForCancellationFutureOwned {
+        self.cancelled_owned()
+    }
+}
+
+/// The same, borrowed.
+impl<'a> IntoFuture for &'a CancellationToken {
+    type Output = ();
+    type IntoFuture = WaitForCancellationFuture<'a>;
+
+    fn into_future(self) -> WaitForCancellationFuture<'a> {
+        self.cancelled()
     }
 }
 

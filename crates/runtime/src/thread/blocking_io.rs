@@ -25,10 +25,33 @@ use crate::reactor::poll_as_thread;
 ///
 /// A library that must wait for something else as well, say for a message, is given a type of one's own, whose `read`
 /// waits for either by [`select!`](crate::select!) and [`.wait()`](super::Wait::wait), and says `WouldBlock`: the
-/// example `websocket_chat`.
+/// example `websocket_chat`. One that is to stop when a server ends reads an end then:
 ///
-/// Nothing is buffered. [`set_read_timeout`](Self::set_read_timeout) and [`set_write_timeout`](Self::set_write_timeout)
-/// are as those of std's sockets.
+/// ```
+/// use std::io::{self, Read};
+/// use std::time::Duration;
+/// use quadrille::Wait as _;
+/// use quadrille::net::TcpStream;
+/// use quadrille::sync::CancellationToken;
+///
+/// /// Ends when the client does, or when it is told to stop; fails when nothing comes for a minute.
+/// struct Input<'a> {
+///     stream: &'a TcpStream,
+///     stop: &'a CancellationToken,
+/// }
+///
+/// impl Read for Input<'_> {
+///     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+///         let read = self.stop.run_until_cancelled(self.stream.read(buffer));
+///         read.wait_timeout(Duration::from_secs(60))?.unwrap_or(Ok(0))
+///     }
+/// }
+/// ```
+///
+/// Nothing is buffered: `writeln!` of two pieces is two writes, the second of which a TCP socket keeps until the first
+/// is acknowledged, 40 ms later mostly, unless it has [`set_nodelay`](crate::net::TcpStream::set_nodelay). Write one
+/// piece, or through a [`BufWriter`](std::io::BufWriter). [`set_read_timeout`](Self::set_read_timeout) and
+/// [`set_write_timeout`](Self::set_write_timeout) are as those of std's sockets.
 ///
 /// ```
 /// use std::io::{BufRead as _, BufReader, Write as _};
@@ -40,7 +63,8 @@ use crate::reactor::poll_as_thread;
 ///     let (near, far) = UnixStream::pair()?;
 ///     let shouting = thread::spawn(move || {
 ///         for line in BufReader::new(BlockingIo::new(&far)).lines() {
-///             writeln!(BlockingIo::new(&far), "{}", line?.to_uppercase())?;
+///             let answer = line?.to_uppercase() + "\n";
+///             BlockingIo::new(&far).write_all(answer.as_bytes())?;
 ///         }
 ///         std::io::Result::Ok(())
 ///     });
@@ -84,7 +108,7 @@ impl<T> BlockingIo<T> {
     /// How long a call that reads waits at most; by default, and with `None`, as long as it takes. One for which the
     /// time has passed has read nothing, and fails with [`WouldBlock`](io::ErrorKind::WouldBlock), around an
     /// [`Elapsed`](crate::time::Elapsed): the kind that std's sockets have on Unix, by which libraries know that they
-    /// may go on later.
+    /// may go on later. (`wait_timeout` by `?` is [`TimedOut`](io::ErrorKind::TimedOut).)
     ///
     /// As with std's it is a limit of each call, and not of all that a message or `read_exact` takes: who sends a byte
     /// now and then is never too late. It is this value's, and that of copies made later; the stream knows nothing of

@@ -32,6 +32,28 @@ use crate::time::{Elapsed, Timeout, timeout};
 /// assert_eq!(thread.join().unwrap(), "hello");
 /// # Ok::<(), quadrille::BuildError>(())
 /// ```
+///
+/// For the first of several, in a block that is a future:
+///
+/// ```
+/// # use quadrille::{Wait, select, sync::{CancellationToken, mpmc}};
+/// # let runtime = quadrille::Runtime::new()?;
+/// let (_tx, rx) = mpmc::bounded::<i32>(1);
+/// let stop = CancellationToken::new();
+/// let told = stop.clone();
+/// let thread = runtime.spawn_thread(move || {
+///     async {
+///         select! {
+///             job = rx.recv() => job.ok(),
+///             () = &told => None,
+///         }
+///     }
+///     .wait()
+/// });
+/// stop.cancel();
+/// assert_eq!(thread.join().unwrap(), None);
+/// # Ok::<(), quadrille::BuildError>(())
+/// ```
 pub trait Wait: IntoFuture {
     /// Waits until the future is ready. Its output.
     ///

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quadrille::net::{Server, TcpListener, TcpStream, UnixListener, UnixStream};
 use quadrille::sync::{CancellationToken, Notify, oneshot};
-use quadrille::{JoinSet, Runtime, Wait};
+use quadrille::{JoinSet, Runtime, Wait, thread};
 use socket2::SockRef;
 
 use crate::temporary::Folder;
@@ -242,6 +242,26 @@ fn threads_serve_in_blocking_style() {
         }
         stop.cancel();
         assert_eq!(server.wait().unwrap().unwrap().connections, 10);
+    });
+}
+
+#[test]
+fn a_thread_has_the_name_that_its_builder_gives_it() {
+    on_runtimes(|| async {
+        let (listener, address) = listener().await;
+        let builder = |from: &SocketAddr| thread::Builder::new().name(from.to_string());
+        let server = quadrille::spawn(
+            Server::new(listener).serve_threads_with(builder, |stream: TcpStream, _| {
+                let name = thread::current().name().unwrap().to_owned();
+                stream.write_all(name.as_bytes()).wait().unwrap();
+            }),
+        );
+        let client = TcpStream::connect(address).await.unwrap();
+        let name = client.local_addr().unwrap().to_string();
+        let mut answer = vec![0; name.len()];
+        client.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, name.as_bytes());
+        server.abort();
     });
 }
 

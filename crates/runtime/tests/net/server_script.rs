@@ -14,7 +14,7 @@ use quadrille::Runtime;
 use quadrille::coop::consume_budget;
 use quadrille::net::{Listener, Server};
 use quadrille::sync::{CancellationToken, Semaphore, broadcast, mpmc, oneshot};
-use quadrille::time::{Instant, sleep};
+use quadrille::time::{Instant, advance, sleep};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -90,6 +90,36 @@ fn errors_that_may_pass_are_said_once_and_followed_by_a_pause() {
             [Errno::MFILE, Errno::NOBUFS].map(|errno| Some(errno.raw_os_error()))
         );
         assert_eq!(when.try_iter().collect::<Vec<_>>(), [(1, 20), (2, 40)]);
+    });
+}
+
+/// Fails, has nobody, and fails again.
+struct Twice(u32);
+
+impl Listener for Twice {
+    type Io = ();
+    type Addr = ();
+
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<((), ())>> {
+        self.0 += 1;
+        match self.0 {
+            1 | 3 => Poll::Ready(Err(Errno::MFILE.into())),
+            2 => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            _ => Poll::Ready(Err(io::Error::other("it has failed twice"))),
+        }
+    }
+}
+
+#[test]
+fn errors_are_said_again_once_nobody_has_waited() {
+    paused(|| async {
+        let (say, said) = mpmc::unbounded();
+        let server = Server::new(Twice(0)).on_accept_error(move |error| say.try_send(error.kind()).unwrap());
+        server.serve(async |(), ()| {}).await.unwrap_err();
+        assert_eq!(said.try_iter().count(), 2);
     });
 }
 
@@ -282,7 +312,7 @@ fn who_has_ended_at_the_limit_is_not_cut_off() {
         let script = Script::of((0..CONNECTIONS).map(Ok).collect(), true);
         let server = Server::new(script)
             .graceful_shutdown(stop.clone().cancelled_owned())
-            .shutdown_timeout(Duration::ZERO);
+            .shutdown_timeout(Duration::from_secs(1));
         let mut served = Box::pin(server.serve(move |_, ()| {
             let (gate, ended) = (Arc::clone(&gate), Arc::clone(&ended));
             async move {
@@ -295,10 +325,11 @@ fn who_has_ended_at_the_limit_is_not_cut_off() {
             assert!(poll_once(&mut served).await.is_none());
             quadrille::task::yield_now().await;
         }
+        stop.cancel();
+        assert!(poll_once(&mut served).await.is_none());
         opener.add_permits(CONNECTIONS as usize);
         counter.acquire_many(CONNECTIONS).await.unwrap().forget();
-        quadrille::task::yield_now().await;
-        stop.cancel();
+        advance(Duration::from_secs(2)).await;
         let served = served.await.unwrap();
         assert_eq!((served.panicked, served.cut_off), (CONNECTIONS.into(), 0));
     });
