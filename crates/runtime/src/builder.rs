@@ -560,18 +560,8 @@ fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
     let period = trace::period_from_env()?;
     let shared = Arc::downgrade(&runtime.handle().shared);
     let report = runtime.handle().shared.report.clone();
-    let mut last = crate::metrics::Metrics::default();
-    let mut first = Some(report);
-    let lines = std::sync::Mutex::new(move || {
-        let now = crate::metrics::Metrics::of(&*shared.upgrade()?);
-        let mut text = now.trace_line(&last);
-        last = now;
-        if let Some(report) = first.take() {
-            text = format!("{report}\n{text}");
-        }
-        Some(text)
-    });
-    let snapshot = move || lines.lock().ok().and_then(|mut lines| lines());
+    let lines = std::sync::Mutex::new(trace::Lines::new(shared, report.to_string()));
+    let snapshot = move || lines.lock().ok().and_then(|mut lines| lines.next());
     // Its thread is joined before the limit of a shutdown begins, unless it prints: a hook that blocks would hold that
     // up.
     let spawner = spawner.without_hooks();

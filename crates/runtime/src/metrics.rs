@@ -73,16 +73,4 @@ impl Metrics {
         self.workers.iter().for_each(|worker| total.add(worker));
         total
     }
-
-    /// One line of what happened since `last`.
-    pub(crate) fn trace_line(&self, last: &Self) -> String {
-        let (now, before) = (self.total(), last.total());
-        let mut line = format!("pending={} wake_cost={}ns", self.pending_tasks, self.wake_cost_ns);
-        for ((name, value), (_, old)) in now.iter().zip(before.iter()) {
-            if value != old {
-                line.push_str(&format!(" {name}={}", value.wrapping_sub(old)));
-            }
-        }
-        line
-    }
 }

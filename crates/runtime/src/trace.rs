@@ -3,11 +3,16 @@
 //! The value is a whole number with a unit: `500ms`, `1s`, `2m` or `1h`. An empty value is the same as none. Any other
 //! value gives one line of warning on standard error, and no trace.
 //!
+//! A line has what was counted since the last one, by the names of `WorkerMetrics`, and `stuck=` with the workers that
+//! have counted nothing though they are not idle, each of which runs one task or blocks in place.
+//!
 //! The lines are made by a closure of the runtime, on a thread of this module, and go to standard error. The thread
 //! ends when the closure answers `None` (the runtime is gone), or when its [`Trace`] is dropped; it is woken for that,
 //! so nobody waits for a period to pass. Nor does anybody wait for a line to be printed: standard error may be a pipe
 //! that is full, or locked by who waits. A thread that prints then is left to end on its own; it has nothing of the
 //! runtime's.
+
+mod line;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -15,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+pub(crate) use self::line::Lines;
 use crate::sys::clock;
 use crate::sys::thread::Spawner;
 

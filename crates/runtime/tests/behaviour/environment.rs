@@ -2,11 +2,12 @@
 
 use std::error::Error as _;
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use quadrille::policy::Config;
-use quadrille::{Builder, Pinning, Runtime};
+use quadrille::{Builder, Pinning, Runtime, thread};
 
 use crate::child::{assert_passed, child, is_child};
 
@@ -135,4 +136,32 @@ fn a_variable_that_is_not_utf_8_is_one_clear_error() {
         let output = child.env(name, OsStr::from_bytes(b"2\xFF")).output().unwrap();
         assert_passed(&output);
     }
+}
+
+/// As one that locks a mutex of std which a suspended thread has.
+#[test]
+fn the_trace_names_a_worker_that_a_thread_holds_up() {
+    if is_child() {
+        let runtime = Runtime::builder().worker_threads(1).build().unwrap();
+        let builder = thread::Builder::new().name("reader".to_owned());
+        let holds = || std::io::stdin().read_line(&mut String::new()).unwrap();
+        let read = builder.spawn_on(holds, runtime.handle()).unwrap().join().unwrap();
+        assert_eq!(read, "go on\n".len());
+        return;
+    }
+    let mut child = child(module_path!(), "the_trace_names_a_worker_that_a_thread_holds_up", "1");
+    child.env("QUADRILLE_TRACE", "10ms");
+    child
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = child.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    // A worker that has no CPU for so long is told of, too: in lines that name no thread.
+    let is_told = |line: String| line.contains(" stuck=0(ThreadId(") && line.contains(") \"reader\")");
+    assert!(lines.by_ref().take(1000).any(is_told), "nobody is stuck");
+    child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    // To the end, so that the child can go on to print.
+    lines.for_each(drop);
+    assert_passed(&child.wait_with_output().unwrap());
 }
