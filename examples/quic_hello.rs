@@ -1,9 +1,9 @@
 //! A server over QUIC: quinn as it is, on quadrille's tasks, timers and UDP sockets; `quic/runtime.rs` is all that it
 //! takes.
 //!
-//! `cargo run --example quic_hello -- 127.0.0.1:4433 cert.der` writes its certificate there and serves until Ctrl-C,
-//! then lets its clients know. Without arguments it asks itself, over one connection by several streams at a time, and
-//! ends.
+//! `cargo run --example quic_hello -- 127.0.0.1:4433 cert.der` writes its certificate there and serves until Ctrl-C
+//! (`SIGINT`) or `SIGTERM`, then lets its clients know. Without arguments it asks itself, over one connection by
+//! several streams at a time, and ends.
 
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 

@@ -33,8 +33,8 @@ const WORKERS_MAX: usize = 4096;
 /// The environment overrides the *defaults*, never what a program sets: `QUADRILLE_WORKERS` (a number, or `auto`),
 /// `QUADRILLE_PIN` (`auto`, `strict`, `llc`, `none`) and `QUADRILLE_POLICY` (see [`Config`]'s text form, for example
 /// `group=4,wake-cost=off`), and with the feature `io-uring` `QUADRILLE_IO_URING` (`auto`, `off`). `QUADRILLE_TRACE=1s`
-/// prints one line of counters a second. A clock that [starts paused](Self::start_paused) sets the workers, too: there
-/// is one, and `QUADRILLE_WORKERS` is not read.
+/// prints one line of counters a second, with the workers that are held up (`stuck=`). A clock that [starts
+/// paused](Self::start_paused) sets the workers, too: there is one, and `QUADRILLE_WORKERS` is not read.
 ///
 /// ```
 /// let runtime = quadrille::Runtime::builder().worker_threads(2).thread_name("io").build()?;

@@ -63,7 +63,8 @@
 //! # Environment
 //!
 //! `QUADRILLE_WORKERS`, `QUADRILLE_PIN`, `QUADRILLE_POLICY`, and with the feature `io-uring` `QUADRILLE_IO_URING`,
-//! override the defaults of [`Builder`]; `QUADRILLE_TRACE=1s` prints one line of counters a second.
+//! override the defaults of [`Builder`]; `QUADRILLE_TRACE=1s` prints one line of counters a second, with the
+//! workers that are held up (`stuck=`).
 //!
 //! # Features
 //!

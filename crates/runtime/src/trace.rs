@@ -4,7 +4,7 @@
 //! value gives one line of warning on standard error, and no trace.
 //!
 //! A line has what was counted since the last one, by the names of `WorkerMetrics`, and `stuck=` with the workers that
-//! have counted nothing though they are not idle, each of which runs one task or blocks in place.
+//! have counted nothing though they are not idle: each runs one task, blocks in place, or has had no CPU.
 //!
 //! The lines are made by a closure of the runtime, on a thread of this module, and go to standard error. The thread
 //! ends when the closure answers `None` (the runtime is gone), or when its [`Trace`] is dropped; it is woken for that,

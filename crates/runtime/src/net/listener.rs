@@ -46,10 +46,10 @@ pub trait Listener {
     ///
     /// # Errors
     ///
-    /// There is none. A [`Server`](super::Server) takes the next one at once if the error is of one connection, as the
-    /// system says it or by its kind, `ConnectionAborted`, `ConnectionRefused` or `ConnectionReset`; tries again a
-    /// little later if it is another of the system's ([`raw_os_error`](io::Error::raw_os_error)) that may pass; and
-    /// ends with any other: let none of those be one that a client can cause.
+    /// No connection was taken. A [`Server`](super::Server) takes the next one at once if the error is of one
+    /// connection, as the system says it or by its kind, `ConnectionAborted`, `ConnectionRefused` or `ConnectionReset`;
+    /// tries again a little later if it is another of the system's ([`raw_os_error`](io::Error::raw_os_error)) that may
+    /// pass; and ends with any other: let none of those be one that a client can cause.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Io, Self::Addr)>>;
 }
 

@@ -118,9 +118,10 @@ impl<L: Listener, S: Future> Server<L, S> {
     }
 
     /// Ends once `signal` is ready, such as a [`CancellationToken`](crate::sync::CancellationToken), or a
-    /// [`Termination`](crate::signal::Termination): then nobody is let in any more; listener, signal and
-    /// handler are dropped; and the connections go on until they have ended. They hear nothing of it: what serves them
-    /// asks the same token, between two requests for example. By default nothing ends a server.
+    /// [`Termination`](crate::signal::Termination): then nobody is let in any more; listener, signal and handler are
+    /// dropped (one that threads run, with the last of them); and the connections go on until they have ended. They
+    /// hear nothing of it: what serves them asks the same token, between two requests for example. By default nothing
+    /// ends a server.
     ///
     /// Clients in the queue of the listener, which have connected and were not let in yet, see theirs reset.
     pub fn graceful_shutdown<T: IntoFuture>(self, signal: T) -> Server<L, T::IntoFuture> {
@@ -185,7 +186,9 @@ impl<L: Listener, S: Future> Server<L, S> {
     }
 
     /// Lets clients in until the signal, and has each served by a user-level thread that runs `handler`. What it
-    /// returns is dropped there. A thread that is aborted unwinds; see [`thread::JoinHandle::abort`].
+    /// returns is dropped there. A thread that is aborted unwinds; see [`thread::JoinHandle::abort`]. The threads share
+    /// `handler`, which goes with the last of them: what they wait for the end of, such as a channel, must not be in
+    /// it.
     ///
     /// A client is let go at once where there is no memory for another stack. Small messages that are written in
     /// several pieces wait for one another by default: [`TcpListener::set_nodelay`](super::TcpListener::set_nodelay).
@@ -389,7 +392,8 @@ impl Door {
             // By units of this task: a listener of somebody else's may always have one more.
             let let_in = match coop::poll_paid(cx, |cx| listener.poll_accept(cx)) {
                 Poll::Pending => {
-                    self.is_failing = false;
+                    // Without a unit nobody was asked whether somebody waits.
+                    self.is_failing &= !coop::has_budget_remaining();
                     return Poll::Pending;
                 }
                 Poll::Ready(Ok((io, from))) => spawn(&mut self.connections, io, from),

@@ -55,7 +55,8 @@ pub(crate) fn is_no_listener(error: &io::Error) -> bool {
 }
 
 /// Whether an error of `accept` is of one connection, which has gone from the queue: those of the network that
-/// accept(2) says to pass over. Not `EOPNOTSUPP` and `EPERM`, which may be of the listener, and come again at once.
+/// accept(2) says to pass over. Not `ENONET`, which other systems lack, nor `EOPNOTSUPP` and `EPERM`, which may be of
+/// the listener, and come again at once.
 pub(crate) fn is_of_one_connection(error: &io::Error) -> bool {
     const PASSED_OVER: [Errno; 6] = [
         Errno::PROTO,

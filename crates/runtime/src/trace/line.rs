@@ -11,6 +11,8 @@ use crate::thread::{ThreadInfo, ThreadState, list};
 pub(crate) struct Lines {
     shared: Weak<Shared>,
     last: Metrics,
+    /// Who was idle at the last line: who has just been woken has counted nothing yet.
+    idle: Vec<bool>,
     /// Stands before the first line.
     report: Option<String>,
 }
@@ -20,6 +22,7 @@ impl Lines {
         Self {
             shared,
             last: Metrics::default(),
+            idle: Vec::new(),
             report: Some(report),
         }
     }
@@ -28,7 +31,12 @@ impl Lines {
     pub(crate) fn next(&mut self) -> Option<String> {
         let shared = &*self.shared.upgrade()?;
         let now = Metrics::of(shared);
-        let held: Vec<_> = held(&now, &self.last, |worker| shared.sleepers.is_idle(worker)).collect();
+        let idle: Vec<_> = (0..now.workers.len())
+            .map(|worker| shared.sleepers.is_idle(worker))
+            .collect();
+        let was_idle = std::mem::replace(&mut self.idle, idle);
+        let is_idle = |worker: usize| self.idle[worker] || was_idle.get(worker).is_none_or(|was_idle| *was_idle);
+        let held: Vec<_> = held(&now, &self.last, is_idle).collect();
         // Who runs what is asked for only where it is told: it costs a look at every thread.
         let threads = if held.is_empty() { Vec::new() } else { list::all(shared) };
         let counted = Counted {
@@ -73,7 +81,7 @@ impl fmt::Display for Counted<'_> {
     }
 }
 
-/// The workers that have done nothing, with the user-level threads that they run: ` stuck=0(thread 7 "parser"),1`.
+/// The workers that have done nothing, with the user-level threads that they run: ` stuck=0(ThreadId(7) "parser"),1`.
 struct Stuck {
     held: Vec<usize>,
     threads: Vec<ThreadInfo>,

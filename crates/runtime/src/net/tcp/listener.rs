@@ -199,7 +199,7 @@ impl TcpListener {
         self.fd.get_ref().local_addr()
     }
 
-    /// Whether connections that it accepts begin with small messages leaving at once; see
+    /// Whether connections that are made to it begin with small messages leaving at once; see
     /// [`TcpStream::set_nodelay`].
     ///
     /// # Errors
@@ -209,8 +209,8 @@ impl TcpListener {
         SockRef::from(self).tcp_nodelay()
     }
 
-    /// Lets small messages leave at once (`TCP_NODELAY`) over connections that it accepts from now on, which costs
-    /// them no system call; see [`TcpStream::set_nodelay`].
+    /// Lets small messages leave at once (`TCP_NODELAY`) over connections that are made to it from now on, which costs
+    /// them no system call. Those that wait in its queue already stay as they are. See [`TcpStream::set_nodelay`].
     ///
     /// ```
     /// # quadrille::Runtime::new().unwrap().block_on(async {
