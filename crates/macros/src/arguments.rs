@@ -30,7 +30,9 @@ impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let mut arguments = Arguments::default();
         while !input.is_empty() {
+            let place = input.span();
             arguments.read_one(input)?;
+            arguments.fit_together().map_err(|message| Error::new(place, message))?;
             if input.is_empty() {
                 break;
             }
@@ -46,6 +48,16 @@ impl Arguments {
         match self.thread {
             Some(_) => "a plain `fn`",
             None => "an `async fn`",
+        }
+    }
+
+    /// Refuses what no runtime can be; what stands in the topology is found out when it is built.
+    fn fit_together(&self) -> std::result::Result<(), String> {
+        match (self.start_paused, self.worker_threads) {
+            (Some(true), Some(workers @ 2..)) => Err(format!(
+                "the clock of a runtime can be paused if it has 1 worker, not {workers}"
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -217,6 +229,19 @@ mod tests {
             read("worker_threads = 2, topology = \"node:1 llc:2 core:4\""),
             Ok((Some(2), machine))
         );
+    }
+
+    #[test]
+    fn several_workers_are_refused_beside_a_clock_that_stands() {
+        for text in [
+            "worker_threads = 2, start_paused = true",
+            "start_paused = true, worker_threads = 2",
+        ] {
+            let message = message(text);
+            assert!(message.contains("if it has 1 worker, not 2"), "{message}");
+        }
+        assert!(read("worker_threads = 2, start_paused = false").is_ok());
+        assert!(read("worker_threads = 1, start_paused = true").is_ok());
     }
 
     #[test]

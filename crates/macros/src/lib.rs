@@ -64,7 +64,7 @@ use expand::Entry;
 /// | argument | meaning | default |
 /// |---|---|---|
 /// | `worker_threads = 4` | number of workers, an integer literal from 1 on | what the runtime chooses |
-/// | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default | `false` |
+/// | `start_paused = true` | whether the clock is paused from the start; needs one worker, which it then has by default (more are an error) | `false` |
 /// | `seed = 7` | what decides the choices that are made by chance, `select!`'s on a worker among them: an integer literal | that of the configuration |
 /// | `thread` | a plain `fn` runs on a user-level thread, an `async fn` not: see below | an `async fn` |
 /// | `topology = "node:1 llc:2 core:4"` | runs on this synthetic machine instead of the one that is there | the machine |

@@ -123,6 +123,36 @@ fn errors_are_said_again_once_nobody_has_waited() {
     });
 }
 
+/// More have ended than can be counted in one turn, in which the listener then is not asked.
+#[test]
+fn errors_are_not_said_again_for_want_of_budget() {
+    const CONNECTIONS: u32 = 200;
+    paused(|| async {
+        let (say, said) = mpmc::unbounded();
+        let (gate, ended) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (opener, counter) = (Arc::clone(&gate), Arc::clone(&ended));
+        let connections = (0..CONNECTIONS).map(Ok);
+        let script = Script::of(connections.chain([Err(Errno::MFILE); 2]).collect(), false);
+        let server = Server::new(script).on_accept_error(move |error| say.try_send(error.kind()).unwrap());
+        let mut served = Box::pin(server.serve(move |_, ()| {
+            let (gate, ended) = (Arc::clone(&gate), Arc::clone(&ended));
+            async move {
+                gate.acquire().await.unwrap().forget();
+                ended.add_permits(1);
+            }
+        }));
+        while said.is_empty() {
+            assert!(poll_once(&mut served).await.is_none());
+            quadrille::task::yield_now().await;
+        }
+        opener.add_permits(CONNECTIONS as usize);
+        counter.acquire_many(CONNECTIONS).await.unwrap().forget();
+        quadrille::task::yield_now().await;
+        assert_eq!(served.await.unwrap_err().to_string(), "the script ends");
+        assert_eq!(said.try_iter().count(), 1);
+    });
+}
+
 #[test]
 fn an_end_of_a_connection_ends_the_pause() {
     paused(|| async {
