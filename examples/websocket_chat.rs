@@ -147,7 +147,7 @@ impl Chat {
         listener.set_nodelay(true)?;
         let server = Server::new(listener)
             .on_accept_error(|error| eprintln!("cannot accept a connection: {error}"))
-            .graceful_shutdown(self.stop.clone().cancelled_owned())
+            .graceful_shutdown(self.stop.clone())
             .on_shutdown(|_| {
                 let _ = closed.send(());
             });

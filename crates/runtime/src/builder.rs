@@ -560,10 +560,9 @@ fn start_trace(runtime: &Runtime, spawner: &Spawner) -> Option<trace::Trace> {
     let period = trace::period_from_env()?;
     let shared = Arc::downgrade(&runtime.handle().shared);
     let report = runtime.handle().shared.report.clone();
-    let lines = std::sync::Mutex::new(trace::Lines::new(shared, report.to_string()));
-    let snapshot = move || lines.lock().ok().and_then(|mut lines| lines.next());
+    let lines = trace::Lines::new(shared, report.to_string());
     // Its thread is joined before the limit of a shutdown begins, unless it prints: a hook that blocks would hold that
     // up.
     let spawner = spawner.without_hooks();
-    trace::start(period, runtime.handle().shared.name.clone(), &spawner, snapshot).ok()
+    trace::start(period, runtime.handle().shared.name.clone(), &spawner, lines).ok()
 }

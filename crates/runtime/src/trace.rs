@@ -107,7 +107,7 @@ fn print(line: &str) {
     let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Prints `name: ` and what `snapshot` says, every `period`, until it says `None` or the [`Trace`] is dropped.
+/// Prints `name: ` and the next of `lines`, every `period`, until there is none or the [`Trace`] is dropped.
 ///
 /// # Errors
 ///
@@ -116,10 +116,10 @@ pub(crate) fn start(
     period: Duration,
     name: impl Into<String>,
     spawner: &Spawner,
-    snapshot: impl Fn() -> Option<String> + Send + 'static,
+    mut lines: impl Iterator<Item = String> + Send + 'static,
 ) -> io::Result<Trace> {
     let name = name.into();
-    start_with(period, spawner, move |stop| match snapshot() {
+    start_with(period, spawner, move |stop| match lines.next() {
         Some(text) => stop.unless_asked(|| print(&format!("{name}: {text}"))),
         None => false,
     })
@@ -402,7 +402,8 @@ mod tests {
             let _sender = &sender;
             panic!("for the test")
         };
-        let trace = start(Duration::from_millis(1), "test", &Spawner::default(), snapshot).unwrap();
+        let lines = std::iter::from_fn(snapshot);
+        let trace = start(Duration::from_millis(1), "test", &Spawner::default(), lines).unwrap();
         assert_eq!(receiver.recv(), Err(mpsc::RecvError));
         drop(trace);
     }

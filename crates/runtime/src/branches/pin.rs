@@ -23,13 +23,13 @@
 macro_rules! pin {
     ($($future:ident),* $(,)?) => {
         $(
-            #[allow(unused_mut)]
+            #[allow(unused_mut, reason = "not all of them are polled by reference")]
             let mut $future = ::core::pin::pin!($future);
         )*
     };
     ($(let $future:ident = $made:expr;)*) => {
         $(
-            #[allow(unused_mut)]
+            #[allow(unused_mut, reason = "not all of them are polled by reference")]
             let mut $future = ::core::pin::pin!($made);
         )*
     };

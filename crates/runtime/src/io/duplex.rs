@@ -225,6 +225,7 @@ mod tests {
 
     use super::*;
     use crate::Runtime;
+    use crate::panics::tests::waker_that_panics;
     use crate::sync::wake_all::tests::Wakes;
 
     #[test]
@@ -250,22 +251,11 @@ mod tests {
         });
     }
 
-    /// A waker that panics when it is called.
-    fn panicking() -> Waker {
-        struct Panics;
-        impl std::task::Wake for Panics {
-            fn wake(self: Arc<Self>) {
-                panic!("meant to panic");
-            }
-        }
-        Waker::from(Arc::new(Panics))
-    }
-
     #[test]
     fn both_directions_end_though_a_waker_panics() {
         let (one, mut other) = duplex(1);
         block_on(other.write_all(b"x")).unwrap();
-        let waker = panicking();
+        let waker = waker_that_panics();
         let polled = Pin::new(&mut other).poll_read(&mut Context::from_waker(&waker), &mut [0]);
         assert!(polled.is_pending());
         assert!(catch_unwind(AssertUnwindSafe(|| drop(one))).is_err());

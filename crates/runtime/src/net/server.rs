@@ -312,11 +312,8 @@ impl<L: Listener, S: Future> Server<L, S> {
         }
         // Who has ended by then is not cut off, though there was no time to count.
         door.reap();
-        let left = u64::try_from(door.connections.len()).unwrap_or(u64::MAX);
-        Ok(Served {
-            cut_off: left,
-            ..door.served
-        })
+        door.served.cut_off = u64::try_from(door.connections.len()).unwrap_or(u64::MAX);
+        Ok(door.served)
     }
 }
 

@@ -26,9 +26,13 @@ impl Lines {
             report: Some(report),
         }
     }
+}
+
+impl Iterator for Lines {
+    type Item = String;
 
     /// The next one; `None` once the runtime is gone.
-    pub(crate) fn next(&mut self) -> Option<String> {
+    fn next(&mut self) -> Option<String> {
         let shared = &*self.shared.upgrade()?;
         let now = Metrics::of(shared);
         let idle: Vec<_> = (0..now.workers.len())

@@ -21,6 +21,17 @@ async fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
+/// A server, where it is, and what ends it.
+async fn stoppable() -> (
+    Server<TcpListener, impl Future<Output = ()> + Send>,
+    SocketAddr,
+    CancellationToken,
+) {
+    let (listener, address) = listener().await;
+    let stop = CancellationToken::new();
+    (Server::new(listener).graceful_shutdown(stop.clone()), address, stop)
+}
+
 async fn echo(stream: TcpStream) -> io::Result<()> {
     let mut buffer = [0; 64];
     loop {
@@ -43,9 +54,7 @@ async fn ask(address: SocketAddr) -> io::Result<()> {
 #[test]
 fn every_connection_is_served_and_counted() {
     on_runtimes(|| async {
-        let (listener, address) = listener().await;
-        let stop = CancellationToken::new();
-        let server = Server::new(listener).graceful_shutdown(stop.clone().cancelled_owned());
+        let (server, address, stop) = stoppable().await;
         let server = quadrille::spawn(server.serve(|stream, _| echo(stream)));
         let mut clients = JoinSet::new();
         for _ in 0..50 {
@@ -66,12 +75,9 @@ fn every_connection_is_served_and_counted() {
 #[test]
 fn after_the_signal_nobody_is_let_in_and_who_is_there_goes_on() {
     on_runtimes(|| async {
-        let (listener, address) = listener().await;
-        let stop = CancellationToken::new();
+        let (server, address, stop) = stoppable().await;
         let (closed, left) = oneshot::channel();
-        let server = Server::new(listener)
-            .graceful_shutdown(stop.clone().cancelled_owned())
-            .on_shutdown(|left| closed.send(left).unwrap());
+        let server = server.on_shutdown(|left| closed.send(left).unwrap());
         let server = quadrille::spawn(server.serve(|stream, _| echo(stream)));
         let client = TcpStream::connect(address).await.unwrap();
         let talk = async || {
@@ -92,7 +98,7 @@ fn after_the_signal_nobody_is_let_in_and_who_is_there_goes_on() {
 }
 
 /// Says when it is dropped.
-struct Told(Arc<AtomicBool>);
+pub(crate) struct Told(pub(crate) Arc<AtomicBool>);
 
 impl Drop for Told {
     fn drop(&mut self) {
@@ -180,9 +186,7 @@ fn no_more_than_the_limit_are_served_at_a_time() {
 fn a_connection_that_panics_is_counted_and_ends_alone() {
     on_runtimes(|| async {
         for threads in [false, true] {
-            let (listener, address) = listener().await;
-            let stop = CancellationToken::new();
-            let server = Server::new(listener).graceful_shutdown(stop.clone().cancelled_owned());
+            let (server, address, stop) = stoppable().await;
             let answer = |stream: TcpStream| async move {
                 let mut word = [0; 4];
                 stream.read_exact(&mut word).await.unwrap();
@@ -225,9 +229,7 @@ fn connections_end_with_the_future_of_their_server() {
 fn threads_serve_in_blocking_style() {
     watched(|| {
         let runtime = Runtime::builder().worker_threads(2).build().unwrap();
-        let (listener, address) = runtime.block_on(listener());
-        let stop = CancellationToken::new();
-        let server = Server::new(listener).graceful_shutdown(stop.clone().cancelled_owned());
+        let (server, address, stop) = runtime.block_on(stoppable());
         let server = runtime.spawn(server.serve_threads(|stream, from: SocketAddr| {
             let mut word = [0; 4];
             stream.read_exact(&mut word).wait().unwrap();

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::descriptors::in_a_process;
+use crate::server::Told;
 use crate::watched::watched;
 
 /// What comes next is in a list: connections, and errors of the system's. After them comes an end, or nobody any more.
@@ -224,15 +225,6 @@ fn an_error_of_one_connection_is_passed_over() {
     });
 }
 
-/// Says when it is dropped.
-struct Told(Arc<AtomicBool>);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn an_end_that_is_no_signal_aborts_the_connections() {
     paused(|| async {
@@ -268,7 +260,7 @@ fn destructors_that_panic_end_one_connection_alone() {
         for threads in [false, true] {
             let stop = CancellationToken::new();
             let stops = stop.clone();
-            let server = Server::new(Script::stays([Ok(1), Ok(2), Ok(3)])).graceful_shutdown(stop.cancelled_owned());
+            let server = Server::new(Script::stays([Ok(1), Ok(2), Ok(3)])).graceful_shutdown(stop);
             let meet = move |number| {
                 if number == 1 {
                     panic_any(Bomb);
@@ -320,7 +312,7 @@ fn who_has_ended_is_not_left_at_the_signal() {
         let stop = CancellationToken::new();
         let (say, left) = oneshot::channel();
         let server = Server::new(Script::stays([Ok(1)]))
-            .graceful_shutdown(stop.clone().cancelled_owned())
+            .graceful_shutdown(stop.clone())
             .on_shutdown(|left| say.send(left).unwrap());
         let served = server.serve(move |_, ()| {
             let stop = stop.clone();
@@ -341,7 +333,7 @@ fn who_has_ended_at_the_limit_is_not_cut_off() {
         let (opener, counter) = (Arc::clone(&gate), Arc::clone(&ended));
         let script = Script::of((0..CONNECTIONS).map(Ok).collect(), true);
         let server = Server::new(script)
-            .graceful_shutdown(stop.clone().cancelled_owned())
+            .graceful_shutdown(stop.clone())
             .shutdown_timeout(Duration::from_secs(1));
         let mut served = Box::pin(server.serve(move |_, ()| {
             let (gate, ended) = (Arc::clone(&gate), Arc::clone(&ended));
