@@ -17,6 +17,8 @@
 //! with; with another one there is nothing to compare, which is said, and is no failure. To renew it:
 //! `cargo xtask counts --renew`, and say in the commit what has changed.
 
+mod rows;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -27,29 +29,20 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use Row::{Events, Operations, ThreadOperations};
-
 use crate::failure::{Failure, Outcome};
 use crate::options::Options;
 use crate::process;
 use crate::workspace;
+use rows::{
+    ROWS,
+    Row::{self, Events, Operations, ThreadOperations},
+};
 
 /// Where the expected counts are.
 const FILE: &str = "crates/bench/counts.txt";
 
 /// By how much a count may be above the expected one, in thousandths.
 const RISE_PERMILLE: u64 = 30;
-
-/// What a row counts.
-#[derive(Clone, Copy)]
-enum Row {
-    /// Operations of a workload of `quadrille run-one`, in whose text `#` stands for its length.
-    Operations(&'static str),
-    /// The same by user-level threads in place of tasks.
-    ThreadOperations(&'static str),
-    /// Events of `quadrille sim` between two simulated times, us.
-    Events([u64; 2]),
-}
 
 impl Row {
     /// Instructions each time.
@@ -69,51 +62,6 @@ impl Row {
         }
     }
 }
-
-/// The rows by name.
-const ROWS: [(&str, Row); 14] = [
-    (
-        "spawn_join",
-        Operations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
-    ),
-    ("chain", Operations(r#"{"name":"chain","depth":1000,"rounds":#}"#)),
-    ("fib", Operations(r#"{"name":"fib","number":15,"rounds":#}"#)),
-    (
-        "yield",
-        Operations(r#"{"name":"yield","tasks":100,"yields":20,"rounds":#}"#),
-    ),
-    (
-        "wake",
-        Operations(r#"{"name":"ping_pong","pairs":1,"round_trips":#000}"#),
-    ),
-    (
-        "wake_pairs",
-        Operations(r#"{"name":"ping_pong","pairs":100,"round_trips":#0}"#),
-    ),
-    ("pipe", Operations(r#"{"name":"pipe","round_trips":#00}"#)),
-    (
-        "pipe_messages",
-        Operations(
-            r#"{"name":"hackbench","groups":2,"fds":4,"loops":#0,"size":100,"capacity":655,"transport":"pipe"}"#,
-        ),
-    ),
-    ("timer", Operations(r#"{"name":"timeout_drop","timers":#000}"#)),
-    (
-        "thread_spawn_join",
-        ThreadOperations(r#"{"name":"spawn_join","tasks":#000,"batch":1000}"#),
-    ),
-    (
-        // Ten times as many a thread as a task's, so that little of what it takes to spawn it is in a yield.
-        "thread_yield",
-        ThreadOperations(r#"{"name":"yield","tasks":100,"yields":200,"rounds":#}"#),
-    ),
-    (
-        "thread_wake",
-        ThreadOperations(r#"{"name":"ping_pong","pairs":1,"round_trips":#000}"#),
-    ),
-    ("sim_event", Events([1_000, 2_000])),
-    ("sim_event_later", Events([6_000, 7_000])),
-];
 
 /// One worker. Under callgrind everything takes some fifty times as long, and how long depends on the machine: a streak
 /// of short tasks would be measured as a long one, and a worker would look up after a few tasks in place of 61.
