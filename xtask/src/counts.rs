@@ -4,7 +4,10 @@
 //! Times are noise on a shared machine, instructions are not: callgrind counts them, so this check can stand in CI. It
 //! runs single-threaded rows of `quadrille run-one` under callgrind, each at two lengths; the difference of the two, by
 //! the operations between them, has no start, no warm-up and no end in it. Only the busiest thread counts, which is the
-//! one worker: what other threads of the runtime do depends on how long a run takes.
+//! one worker: what other threads of the runtime do depends on how long a run takes. Where tasks are spawned from
+//! outside all threads count, since a task takes two.
+//!
+//! `--runtime NAME --program FILE` counts another runtime of that program, such as tokio, and holds it against nothing.
 //!
 //! Events of the simulator are counted in the same way: the difference of two simulated times, early in a run and
 //! later, because what an event takes must not grow with those before it.
@@ -34,8 +37,8 @@ use crate::options::Options;
 use crate::process;
 use crate::workspace;
 use rows::{
-    ROWS,
-    Row::{self, Events, Operations, ThreadOperations},
+    Body, ROWS,
+    Row::{self, Events, Operations},
 };
 
 /// Where the expected counts are.
@@ -45,11 +48,16 @@ const FILE: &str = "crates/bench/counts.txt";
 const RISE_PERMILLE: u64 = 30;
 
 impl Row {
-    /// Instructions each time.
-    fn count(self, program: &Path, name: &str) -> Outcome<u64> {
+    /// Instructions each time, on `runtime`.
+    fn count(self, program: &Path, runtime: &str, name: &str) -> Outcome<u64> {
         match self {
-            Operations(workload) => count(program, name, "tasks", workload),
-            ThreadOperations(workload) => count(program, name, "threads", workload),
+            Operations(body, workload) => Counter {
+                program,
+                runtime,
+                name,
+                body,
+            }
+            .count(workload),
             Events(times) => count_events(program, name, times),
         }
     }
@@ -57,9 +65,14 @@ impl Row {
     /// What is counted.
     fn counted(self) -> &'static str {
         match self {
-            Operations(_) | ThreadOperations(_) => "operation",
+            Operations(..) => "operation",
             Events(_) => "event",
         }
+    }
+
+    /// Whether another runtime has it, too.
+    fn is_elsewhere(self) -> bool {
+        matches!(self, Operations(Body::Tasks | Body::Shared | Body::Outside, _))
     }
 }
 
@@ -81,15 +94,19 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let renew = options.flag("--renew");
     let only: Option<String> = options.value("--only")?;
     let program: Option<PathBuf> = options.value("--program")?;
+    let other: Option<String> = options.value("--runtime")?;
     options.finish()?;
-    let rows = ROWS
-        .iter()
-        .filter(|(name, _)| only.as_deref().is_none_or(|only| only == *name));
+    let rows = ROWS.iter().filter(|(name, row)| {
+        only.as_deref().is_none_or(|only| only == *name) && (other.is_none() || row.is_elsewhere())
+    });
     let rows: Vec<_> = rows.collect();
-    if rows.is_empty() || (renew && only.is_some()) {
+    if rows.is_empty() || (renew && (only.is_some() || other.is_some())) {
         return Err(Failure::usage(
-            "--only names one row, of those that a run without it prints, and excludes --renew",
+            "--only names one row, of those that a run without it prints, and --runtime another runtime; both exclude --renew",
         ));
+    }
+    if let Some(other) = other {
+        return count_other(&rows, &other, program);
     }
     let compiler = compiler()?;
     let expected = fs::read_to_string(workspace::root().join(FILE)).unwrap_or_default();
@@ -109,7 +126,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         None => build()?,
     };
     let mut found = BTreeMap::new();
-    for ((name, row), count) in rows.iter().copied().zip(count_all(&program, &rows)?) {
+    for ((name, row), count) in rows.iter().copied().zip(count_all(&program, RUNTIME, &rows)?) {
         println!(
             "{name}: {count} instructions an {}{}",
             row.counted(),
@@ -127,6 +144,19 @@ pub(crate) fn run(options: &Options) -> Outcome {
             .map_err(|error| Failure::new(format!("cannot write {FILE}: {error}")));
     }
     expected.compare(&found)
+}
+
+/// What another runtime takes, which is held against nothing. The program must have been built with it.
+fn count_other(rows: &[&(&str, Row)], runtime: &str, program: Option<PathBuf>) -> Outcome {
+    let Some(program) = program else {
+        return Err(Failure::usage(
+            "--runtime needs --program, a `quadrille` that was built with the other runtimes",
+        ));
+    };
+    for ((name, row), count) in rows.iter().copied().zip(count_all(&program, runtime, rows)?) {
+        println!("{name}: {count} instructions an {}", row.counted());
+    }
+    Ok(())
 }
 
 /// What the file says.
@@ -241,7 +271,7 @@ fn build() -> Outcome<PathBuf> {
 
 /// The counts of all rows, in their order, up to the first that fails: then no further one is begun. As many at a time
 /// as there are CPUs: callgrind runs one thread of a program at a time, so that it uses no more.
-fn count_all(program: &Path, rows: &[&(&str, Row)]) -> Outcome<Vec<u64>> {
+fn count_all(program: &Path, runtime: &str, rows: &[&(&str, Row)]) -> Outcome<Vec<u64>> {
     let next = AtomicUsize::new(0);
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let lane = || {
@@ -249,7 +279,7 @@ fn count_all(program: &Path, rows: &[&(&str, Row)]) -> Outcome<Vec<u64>> {
             // Ordering: Relaxed; what was counted is handed over by the join.
             let index = next.fetch_add(1, Ordering::Relaxed);
             let (name, row) = rows.get(index)?;
-            let count = row.count(program, name);
+            let count = row.count(program, runtime, name);
             if count.is_err() {
                 // Ordering: Relaxed; who has begun another one goes on with it.
                 next.store(rows.len(), Ordering::Relaxed);
@@ -269,18 +299,60 @@ fn count_all(program: &Path, rows: &[&(&str, Row)]) -> Outcome<Vec<u64>> {
     counts.into_iter().map(|(_, count)| count).collect()
 }
 
-/// Instructions an operation of one row.
-fn count(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<u64> {
-    let [short, long] = LENGTHS.map(|length| least(program, name, body, &workload.replace('#', &length.to_string())));
-    let ((short, fewer), (long, more)) = (short?, long?);
-    // An eighth more of each was done before, as the warm-up.
-    let operations = more.saturating_sub(fewer) * 9 / 8;
-    if operations == 0 || long < short {
-        return Err(Failure::new(format!(
-            "{name}: {fewer} operations took {short} instructions, {more} took {long}"
-        )));
+/// Counts the operations of one row.
+struct Counter<'a> {
+    program: &'a Path,
+    runtime: &'a str,
+    name: &'a str,
+    body: Body,
+}
+
+impl Counter<'_> {
+    /// Instructions an operation.
+    fn count(&self, workload: &str) -> Outcome<u64> {
+        let [short, long] = LENGTHS.map(|length| self.least(&workload.replace('#', &length.to_string())));
+        let ((short, fewer), (long, more)) = (short?, long?);
+        // An eighth more of each was done before, as the warm-up.
+        let operations = more.saturating_sub(fewer) * 9 / 8;
+        if operations == 0 || long < short {
+            return Err(Failure::new(format!(
+                "{}: {fewer} operations took {short} instructions, {more} took {long}",
+                self.name
+            )));
+        }
+        Ok((long - short) / operations)
     }
-    Ok((long - short) / operations)
+
+    /// The run with the fewest instructions.
+    fn least(&self, workload: &str) -> Outcome<(u64, u64)> {
+        let mut least = self.measure(workload)?;
+        for _ in 1..RUNS {
+            least = least.min(self.measure(workload)?);
+        }
+        Ok(least)
+    }
+
+    /// Instructions, and operations, of one run.
+    fn measure(&self, workload: &str) -> Outcome<(u64, u64)> {
+        let Self {
+            runtime, name, body, ..
+        } = self;
+        let channel = if *body == Body::Shared { "shared" } else { "own" };
+        let kind = if *body == Body::Threads { "threads" } else { "tasks" };
+        let spec = format!(
+            r#"{{"workload":{workload},"runtime":"{runtime}","channel":"{channel}","workers":1,"body":"{kind}"}}"#
+        );
+        let run = callgrind(self.program, name, &["run-one", &spec])?;
+        let instructions = if *body == Body::Outside {
+            run.instructions_of_all
+        } else {
+            run.instructions
+        };
+        match number_after(&run.said, "\"ops\":") {
+            Some(operations) => Ok((instructions, operations)),
+            None => Err(Failure::new(format!("{name}: {}", run.said))),
+        }
+    }
 }
 
 /// Instructions an event of the simulator. One run of each length is enough: a simulation is the same every time.
@@ -310,30 +382,12 @@ fn measure_events(program: &Path, name: &str, us: u64) -> Outcome<(u64, u64)> {
     }
 }
 
-/// The run with the fewest instructions.
-fn least(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<(u64, u64)> {
-    let mut least = measure(program, name, body, workload)?;
-    for _ in 1..RUNS {
-        least = least.min(measure(program, name, body, workload)?);
-    }
-    Ok(least)
-}
-
-/// Instructions, and operations, of one run.
-fn measure(program: &Path, name: &str, body: &str, workload: &str) -> Outcome<(u64, u64)> {
-    let spec =
-        format!(r#"{{"workload":{workload},"runtime":"{RUNTIME}","channel":"own","workers":1,"body":"{body}"}}"#);
-    let run = callgrind(program, name, &["run-one", &spec])?;
-    match number_after(&run.said, "\"ops\":") {
-        Some(operations) => Ok((run.instructions, operations)),
-        None => Err(Failure::new(format!("{name}: {}", run.said))),
-    }
-}
-
 /// A run under callgrind.
 struct Run {
     /// Instructions of the busiest thread.
     instructions: u64,
+    /// Those of all threads together.
+    instructions_of_all: u64,
     /// What it has written, to stdout and then to stderr.
     said: String,
 }
@@ -362,8 +416,13 @@ fn callgrind(program: &Path, name: &str, arguments: &[&str]) -> Outcome<Run> {
     }
     let files = fs::read_dir(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))?;
     let totals = files.filter_map(|file| total(&fs::read_to_string(file.ok()?.path()).ok()?));
-    match totals.max() {
-        Some(instructions) => Ok(Run { instructions, said }),
+    let totals: Vec<u64> = totals.collect();
+    match totals.iter().max() {
+        Some(&instructions) => Ok(Run {
+            instructions,
+            instructions_of_all: totals.iter().sum(),
+            said,
+        }),
         None => Err(Failure::new(format!("{name}: callgrind has counted nothing: {said}"))),
     }
 }
@@ -448,7 +507,7 @@ mod tests {
         for (name, row) in ROWS {
             assert!(expected.counts.contains_key(name), "{name}");
             match row {
-                Operations(workload) | ThreadOperations(workload) => {
+                Operations(_, workload) => {
                     assert!(workload.contains('#'), "{name} has a length");
                 }
                 Events([short, long]) => assert!(short < long, "{name}"),

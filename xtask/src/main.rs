@@ -42,9 +42,9 @@ usage: cargo xtask <command> [options]
   stress [--seconds N]      soak test with shrunk queues, random delays and timed parks (default 10 seconds)
   tsan [--seconds N]        the stress tests under ThreadSanitizer (nightly toolchain)
   asan [--seconds N]        the stress tests under AddressSanitizer (nightly toolchain)
-  counts [--renew] [--only ROW] [--program FILE]
+  counts [--renew] [--only ROW] [--program FILE] [--runtime NAME]
                             instructions an operation, by callgrind (valgrind); fails if one is 3 % above
-                            crates/bench/counts.txt, which --renew writes
+                            crates/bench/counts.txt, which --renew writes; --runtime only counts another one of FILE
   examples                  build and run every program of examples/
   emulate --machine NAME [--seconds N] [--release] [--add FILE]... -- COMMAND [ARGUMENT]...
                             run a command on an emulated machine (qemu): `quadrille`, `lstopo-no-graphics`, a command of
