@@ -32,9 +32,10 @@ macro_rules! counters {
                 /// Tasks that ended on this worker, by whatever end, before it left.
                 finished,
                 /// Units of their budgets that tasks have spent on this worker, but for the poll in which each ended,
-                /// where one worker may go on alone (`solo`); none with a budget of 255, which is no limit.
+                /// where one worker may go on alone (`solo`), and elsewhere while some are found long (`overtake`);
+                /// none with a budget of 255, which is no limit.
                 units,
-                /// Times that a task gave way by `task::yield_now` on this worker, where one may go on alone (`solo`).
+                /// Times that a task gave way by `task::yield_now` on this worker, whenever `units` are counted.
                 yields,
                 /// Times that this worker was to go on alone, to see whether that gets more done.
                 solo_trials,

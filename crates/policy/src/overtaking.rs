@@ -17,6 +17,11 @@
 //! no more than three quarters of a millisecond since the one before: where they have a millisecond of each long
 //! poll's, nothing is to be gained, and ticks, of which there are a thousand a second at most, are further apart.
 //!
+//! A long task computes. One that sends a hundred messages in a poll, as one pipe allows, may take as long, but it has
+//! given way as often as its budget says, and would take as many short polls with a smaller one: what it loses by going
+//! behind others is that it finds less to do each time. So where a poll has spent more than a few units of its budget,
+//! the time that they may take is not counted.
+//!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As
 //! long as a worker looks up in time nothing is done at all. From the second late look up on it reads the clock each 8
 //! polls, and before and after each poll of a task that was long lately. Where 8 polls took as long as one long one,
@@ -46,6 +51,9 @@ const POLLS_A_LOOK: u8 = 8;
 const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
 /// For each so many nanoseconds that those took one is timed alone: the clock, some 30 ns, takes half of that time.
 const NANOS_A_LOOK: u64 = 64;
+/// So many units of its budget a poll may spend and be long as if it had spent none; each further one may take so large
+/// a part of [`Overtake::poll`], 3 us, as a system call with a message takes on a busy machine.
+const UNITS: u64 = 16;
 /// What polls other than long ones take until it is off, in times of [`Overtake::time`].
 const QUIET: u64 = 3;
 
@@ -111,6 +119,10 @@ pub struct Overtaking {
     since: Option<Nanos>,
     /// Polls that have begun since.
     polls: u8,
+    /// Units of their budgets that these have spent, as far as the worker has said.
+    units: u64,
+    /// Those that had been spent in all when it said so last.
+    units_in_all: u64,
     /// Whose the last of them is.
     last: u64,
     /// Whether that one was long lately.
@@ -147,6 +159,8 @@ impl Overtaking {
             quiet: Nanos(u64::MAX),
             since: None,
             polls: 0,
+            units: 0,
+            units_in_all: 0,
             last: 0,
             last_is_known: false,
             timed_alone: 0,
@@ -216,16 +230,36 @@ impl Overtaking {
         self.last_is_known || self.timed_alone > 0 || self.polls >= POLLS_A_LOOK
     }
 
+    /// The worker's polls have spent so many units of their budgets in all; to be said before [`ended`](Self::ended),
+    /// whose polls have spent what has been added since.
+    #[inline]
+    pub fn have_spent(&mut self, in_all: u64) {
+        self.units = in_all.wrapping_sub(self.units_in_all);
+        self.units_in_all = in_all;
+    }
+
+    /// From what time on so many polls, which have spent so many units, were as long as one that is.
+    fn long_from(&self, polls: u8, units: u64) -> Nanos {
+        let messages = units.saturating_sub(u64::from(polls) * UNITS);
+        Nanos(
+            self.config
+                .poll
+                .0
+                .saturating_add(messages.saturating_mul(self.config.poll.0 / UNITS)),
+        )
+    }
+
     /// The clock was read after the polls that have begun.
     pub fn ended(&mut self, now: Nanos) {
         self.last_is_known = false;
         let polls = core::mem::take(&mut self.polls);
+        let units = core::mem::take(&mut self.units);
         let had_turn = self.turn.take() == Some(self.last);
         let Some(since) = self.since.replace(now) else {
             return;
         };
         let took = now.since(since);
-        let was_long = took >= self.config.poll;
+        let was_long = took >= self.long_from(polls, units);
         match polls {
             0 => {}
             1 => {

@@ -212,6 +212,65 @@ fn who_was_long_of_several_is_found_the_second_time() {
     assert!((1..=8).all(|task| task == 3 || !overtaking.is_long(task)));
 }
 
+/// A sender that fills a pipe: 128 messages of 0.6 us a poll.
+#[test]
+fn who_spends_its_budget_on_messages_is_not_long() {
+    let mut overtaking = on();
+    let (mut now, mut spent) = (0, 0);
+    let mut polls = |overtaking: &mut Overtaking, task, units, micros| {
+        for _ in 0..3 {
+            overtaking.begins(task);
+            (now, spent) = (now + micros, spent + units);
+            overtaking.have_spent(spent);
+            overtaking.ended(us(now));
+        }
+        overtaking.is_long(task)
+    };
+    assert!(!polls(&mut overtaking, 1, 128, 77));
+    assert!(!polls(&mut overtaking, 2, 128, 399), "a slow host");
+    assert!(polls(&mut overtaking, 3, 128, 400));
+    assert!(
+        polls(&mut overtaking, 4, UNITS, 50),
+        "few things that count, and much between"
+    );
+    assert!(!polls(&mut overtaking, 5, UNITS + 1, 50) && polls(&mut overtaking, 6, 0, 50));
+}
+
+/// Who computes among those is found by what eight polls take together, and then alone.
+#[test]
+fn who_computes_among_messages_is_found() {
+    let mut overtaking = on();
+    let (mut now, mut spent) = (0, 0);
+    for poll in 0..64_u64 {
+        let task = 1 + poll % 16;
+        if overtaking.needs_time() || overtaking.may_pass(task) {
+            overtaking.have_spent(spent);
+            overtaking.ended(us(now));
+        }
+        overtaking.begins(task);
+        (now, spent) = if task == 3 {
+            (now + 200, spent)
+        } else {
+            (now + 1, spent + 2)
+        };
+    }
+    assert!((1..=16).all(|task| overtaking.is_long(task) == (task == 3)));
+}
+
+/// What was spent before the clock was read last is of other polls.
+#[test]
+fn units_are_of_the_polls_that_were_timed() {
+    let mut overtaking = on();
+    overtaking.have_spent(10_000);
+    overtaking.ended(us(1));
+    for end in [51, 101] {
+        overtaking.begins(7);
+        overtaking.have_spent(10_000);
+        overtaking.ended(us(end));
+    }
+    assert!(overtaking.is_long(7));
+}
+
 /// It gives way, and pairs that exchange messages out of the slot have 2,000 polls before it comes again. A worker
 /// looks up each 61 polls, or after 50 us.
 #[test]

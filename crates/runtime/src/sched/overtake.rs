@@ -140,6 +140,7 @@ impl Worker {
             }
         }
         let looked = self.look_up();
+        self.counts_units = self.overtaking.is_on() || self.context.shared.policy.active().solo;
         if matches!(looked, Looked::Stop) || !self.overtaking.is_on() {
             return looked;
         }
@@ -157,6 +158,7 @@ impl Worker {
     /// Reads the clock for the polls that have begun since it was read for such.
     fn times_polls(&mut self) -> Nanos {
         let now = Nanos(clock::nanos());
+        self.overtaking.have_spent(self.context.me().counters.units.get());
         self.overtaking.ended(now);
         now
     }
@@ -309,6 +311,8 @@ impl Worker {
 
 #[cfg(all(test, not(quadrille_loom)))]
 mod tests {
+    use std::hint;
+
     use quadrille_policy::{Overtaking, SetId};
 
     use super::*;
@@ -337,6 +341,30 @@ mod tests {
             overtaking.ended(Nanos::from_micros(end));
         }
         (still, worker, long)
+    }
+
+    /// Polls that take 60 us each, by the clock, and spend so many units each.
+    fn is_long_by_the_clock(units: u64) -> bool {
+        let mut still = Still::new("core:1", "default");
+        let mut worker = still.worker(0);
+        goes_on(&mut worker.overtaking);
+        let mut now = worker.times_polls();
+        for _ in 0..3 {
+            worker.overtaking.begins(7);
+            worker.context.me().counters.units.add(units);
+            while Nanos(clock::nanos()).since(now) < Nanos::from_micros(60) {
+                hint::spin_loop();
+            }
+            now = worker.times_polls();
+        }
+        worker.overtaking.is_long(7)
+    }
+
+    /// The units are so many that a pause of the system is within what they may take.
+    #[test]
+    fn units_that_polls_have_spent_are_told() {
+        assert!(is_long_by_the_clock(0));
+        assert!(!is_long_by_the_clock(1_000_000));
     }
 
     fn bound(still: &Still) -> Runnable {

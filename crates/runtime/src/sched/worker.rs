@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     pub(super) streaks_before: u64,
     budget: u8,
     /// Whether a policy wants to know what polls spend of it.
-    counts_units: bool,
+    pub(super) counts_units: bool,
     pub(super) profit: Profit,
     pub(super) reserve: Reserve,
     run_delay: RunDelay,
