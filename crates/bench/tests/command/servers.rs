@@ -53,6 +53,40 @@ fn servers_answer_a_generator_in_another_process() {
     }
 }
 
+/// What does not come from the generator is wrk's.
+#[test]
+fn wrk_loads_a_server_in_the_generators_place() {
+    let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !is_there("wrk") || !is_there("python3") {
+        println!("skipped: no wrk, or no python3, to load a server");
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/wrk.py");
+    let run = |service: &str| {
+        let spec = serde_json::json!({
+            "workload": {
+                "name": "serve", "service": service, "connections": 4, "size": 64, "rate": 0, "spinner": false, "millis": 1000,
+            },
+            "body": "tasks", "runtime": "quadrille", "channel": "none", "workers": 2,
+        });
+        output(quadrille(&["run-one", &spec.to_string()]).env("QUADRILLE_GENERATOR", script))
+    };
+    let (status, stdout, stderr) = run("http");
+    assert_eq!(stderr, "", "{stdout}");
+    let outcome = outcome(status, &stdout);
+    check_served(&outcome);
+    assert!(
+        outcome["measured"]["counters"]["p999_ns"].is_null(),
+        "wrk knows none: {outcome}"
+    );
+    let (status, stdout, stderr) = run("tcp_echo");
+    assert_eq!(status, Some(1), "{stdout}");
+    assert!(
+        stderr.contains("wrk.py: HTTP in a closed loop is what wrk can do"),
+        "{stderr}"
+    );
+}
+
 #[test]
 fn servers_of_threads_answer_too() {
     for runtime in ["quadrille", "may", "threads"] {
