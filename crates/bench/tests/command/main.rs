@@ -8,6 +8,8 @@ mod hackbench;
 mod interrupt;
 mod machines;
 mod servers;
+#[path = "../../../runtime/src/skipped.rs"]
+mod skipped;
 
 fn quadrille(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quadrille"));

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::skipped::skipped;
 use crate::{output, program, quadrille};
 
 /// The outcome that a run by hand has printed, whose status says whether it failed.
@@ -58,8 +59,7 @@ fn servers_answer_a_generator_in_another_process() {
 fn wrk_loads_a_server_in_the_generators_place() {
     let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
     if !is_there("wrk") || !is_there("python3") {
-        println!("skipped: no wrk, or no python3, to load a server");
-        return;
+        return skipped("no wrk, or no python3, to load a server");
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/wrk.py");
     let run = |service: &str| {
