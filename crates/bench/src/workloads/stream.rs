@@ -28,16 +28,12 @@ pub async fn run<R: Runtime>(runtime: R, tasks: usize, elements: usize, passes: 
     opener.all_ready(tasks).await?;
     let meter = Meter::start(&runtime);
     opener.open();
-    let mut all_right = true;
+    let mut result = Ok(());
     for join in joins {
-        all_right &= join.await;
+        result = result.and(join.await);
     }
     let measured = meter.stop(&runtime, lines(tasks, elements, passes));
-    if all_right {
-        Ok(measured)
-    } else {
-        Err(Stop::failed("an array holds a value that the passes do not give"))
-    }
+    result.map(|()| measured)
 }
 
 /// Cache lines that are moved.
@@ -45,7 +41,7 @@ pub(super) fn lines(tasks: usize, elements: usize, passes: usize) -> u64 {
     (tasks * elements * passes * BYTES_A_PASS / 64).max(1) as u64
 }
 
-async fn task<R: Runtime>(elements: usize, passes: usize, gate: Gate) -> bool {
+async fn task<R: Runtime>(elements: usize, passes: usize, gate: Gate) -> Result<(), Stop> {
     // Made, and touched, by the task that uses them: on its node.
     let mut arrays = Arrays::new(elements);
     gate.pass().await;
@@ -53,7 +49,7 @@ async fn task<R: Runtime>(elements: usize, passes: usize, gate: Gate) -> bool {
         arrays.pass();
         R::yield_now().await;
     }
-    arrays.are_right()
+    arrays.check()
 }
 
 /// The three arrays of STREAM.
@@ -94,15 +90,20 @@ impl Arrays {
         self.expected = [b + SCALAR * c, b, c];
     }
 
-    /// Whether the first and the last values are what the passes give, to the bit: the operations are the same.
-    pub(super) fn are_right(&self) -> bool {
-        [&self.a, &self.b, &self.c]
+    /// Compares the first and the last values with what the passes give, to the bit: the operations are the same.
+    pub(super) fn check(&self) -> Result<(), Stop> {
+        let are_right = [&self.a, &self.b, &self.c]
             .iter()
             .zip(self.expected)
             .all(|(array, expected)| {
                 let is_right = |value: Option<&f64>| value.is_some_and(|value| value.to_bits() == expected.to_bits());
                 is_right(array.first()) && is_right(array.last())
-            })
+            });
+        if are_right {
+            Ok(())
+        } else {
+            Err(Stop::failed("an array holds a value that the passes do not give"))
+        }
     }
 }
 
@@ -116,9 +117,20 @@ mod tests {
         arrays.pass();
         assert_eq!((arrays.a[3], arrays.b[3], arrays.c[3]), (7.5, 1.5, 2.0));
         arrays.pass();
-        assert!(arrays.are_right());
-        arrays.c[9] = 0.0;
-        assert!(!arrays.are_right());
+        assert_eq!(arrays.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_value_that_the_passes_do_not_give_is_refused() {
+        let wrong = Stop::failed("an array holds a value that the passes do not give");
+        for index in [0, 9] {
+            for array in 0..3 {
+                let mut arrays = Arrays::new(10);
+                arrays.pass();
+                [&mut arrays.a, &mut arrays.b, &mut arrays.c][array][index] += 0.5;
+                assert_eq!(arrays.check(), Err(wrong.clone()), "array {array}, element {index}");
+            }
+        }
     }
 
     #[test]
