@@ -5,14 +5,17 @@ use std::fmt::Debug;
 use std::future::{Future, ready};
 use std::io;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use quadrille_bench::adapters::async_channel::AsyncChannel;
 use quadrille_bench::adapters::tokio::Tokio;
 use quadrille_bench::adapters::{Channel, Counts, Received, Runtime, Sent, Streams};
 use quadrille_bench::outcome::{Measured, Stop};
 use quadrille_bench::spec::{Schbench, Transport};
-use quadrille_bench::workloads::{block_on, blocking, fib, ping_pong, pipe, schbench, skynet, spawn_join, timers};
+use quadrille_bench::workloads::{
+    block_on, blocking, fib, load, ping_pong, pipe, schbench, skynet, spawn_join, timers,
+};
 
 /// What is wrong; the rest is as tokio does it.
 trait Fault: Copy + Debug + Send + Sync + 'static {
@@ -23,6 +26,9 @@ trait Fault: Copy + Debug + Send + Sync + 'static {
     fn result<T: 'static>(value: T) -> T {
         value
     }
+
+    /// What happens before a task is spawned from a thread that is no worker.
+    fn before_spawn_outside(_: Tokio) {}
 
     /// What is written in place of `bytes`.
     fn written(bytes: &[u8]) -> Vec<u8> {
@@ -70,6 +76,7 @@ impl<F: Fault> Runtime for Faulty<F> {
     where
         B: Future<Output = ()> + Send + 'static,
     {
+        F::before_spawn_outside(self.tokio);
         self.tokio.spawn_outside(future);
     }
 
@@ -152,6 +159,51 @@ struct Backwards;
 impl Fault for Backwards {
     fn written(bytes: &[u8]) -> Vec<u8> {
         bytes.iter().rev().copied().collect()
+    }
+}
+
+/// How long the load's worker, or the thread that spawns its requests, is kept from what it does.
+const STALL: Duration = Duration::from_millis(50);
+
+/// Before which request that is: half of some 450 in [`a_stall_of_a_load`].
+const STALL_BEFORE: usize = 225;
+
+fn stall() {
+    let start = Instant::now();
+    while start.elapsed() < STALL {
+        std::hint::spin_loop();
+    }
+}
+
+/// Counts a request, and says whether the stall comes before it.
+fn is_time(spawned: &AtomicUsize) -> bool {
+    // Ordering: Relaxed; one thread counts.
+    spawned.fetch_add(1, Ordering::Relaxed) == STALL_BEFORE
+}
+
+/// Once a task does not let others run for long.
+#[derive(Clone, Copy, Debug)]
+struct StalledWorker;
+
+impl Fault for StalledWorker {
+    fn before_spawn_outside(tokio: Tokio) {
+        static SPAWNED: AtomicUsize = AtomicUsize::new(0);
+        if is_time(&SPAWNED) {
+            tokio.spawn_outside(async { stall() });
+        }
+    }
+}
+
+/// Once it takes long to spawn a task.
+#[derive(Clone, Copy, Debug)]
+struct StalledSpawn;
+
+impl Fault for StalledSpawn {
+    fn before_spawn_outside(_: Tokio) {
+        static SPAWNED: AtomicUsize = AtomicUsize::new(0);
+        if is_time(&SPAWNED) {
+            stall();
+        }
     }
 }
 
@@ -269,4 +321,25 @@ fn wake_ups_that_are_missing_fail_the_run() {
         let result = runtime.run(schbench::run::<_, Deaf>(runtime, params));
         check_failed(result, "0 wake-ups, 60 expected");
     }
+}
+
+/// A load of a single worker at 30 %, with a stall of 50 ms in its middle. Requests are due 0.7 ms apart, so some 75
+/// are while it lasts, and 15 of them at least 40 ms before its end: more than one in a hundred of all.
+fn a_stall_of_a_load<F: Fault>() -> Measured {
+    let runtime = Faulty::<F>::start(1);
+    let times = (Duration::from_micros(200), Duration::from_millis(300));
+    let measured = load::run(runtime, 1, 30, times).unwrap();
+    assert!((400..500).contains(&measured.ops), "{measured:?}");
+    measured
+}
+
+/// Else who is slow would be asked less, and the slowness not be seen (coordinated omission).
+#[test]
+fn a_request_is_late_from_when_it_was_due() {
+    let least = 40_000_000;
+    let worker = a_stall_of_a_load::<StalledWorker>();
+    assert!(worker.counters["p99_ns"] >= least, "behind the worker: {worker:?}");
+    let spawn = a_stall_of_a_load::<StalledSpawn>();
+    assert!(spawn.counters["p99_ns"] >= least, "not yet spawned: {spawn:?}");
+    assert!(spawn.counters["generator_late_max_ns"] >= least, "{spawn:?}");
 }
