@@ -18,12 +18,12 @@ const pipeBuf = 4096
 
 func reportProgress(ticks *atomic.Int64, all int64) {
 	for {
-		time.Sleep(250 * time.Millisecond)
 		seen := min(ticks.Load(), all)
 		fmt.Fprintln(os.Stderr, "progress", seen, all)
 		if seen == all {
 			return
 		}
+		time.Sleep(250 * time.Millisecond)
 	}
 }
 

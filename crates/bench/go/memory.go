@@ -85,41 +85,68 @@ const (
 	streamBytes  = 16 + 16 + 24 + 24
 )
 
+// arrays are the three of STREAM, and the value that each has been given.
+type arrays struct {
+	a, b, c  []float64
+	expected [3]float64
+}
+
+func newArrays(elements int) *arrays {
+	a, b, c := make([]float64, elements), make([]float64, elements), make([]float64, elements)
+	for i := range a {
+		a[i], b[i], c[i] = 0.5, 0.25, 0
+	}
+	return &arrays{a: a, b: b, c: c, expected: [3]float64{0.5, 0.25, 0}}
+}
+
+// pass is copy, scale, add, triad.
+func (s *arrays) pass() {
+	a, b, c := s.a, s.b, s.c
+	copy(c, a)
+	for i := range b {
+		b[i] = streamScalar * c[i]
+	}
+	for i := range c {
+		c[i] = a[i] + b[i]
+	}
+	for i := range a {
+		a[i] = b[i] + streamScalar*c[i]
+	}
+	scaled := streamScalar * s.expected[0]
+	added := s.expected[0] + scaled
+	s.expected = [3]float64{scaled + streamScalar*added, scaled, added}
+}
+
+// check compares all values with what the passes give.
+func (s *arrays) check() error {
+	for i, array := range [][]float64{s.a, s.b, s.c} {
+		for _, value := range array {
+			if value != s.expected[i] {
+				return fmt.Errorf("an array holds %v, the passes give %v", value, s.expected[i])
+			}
+		}
+	}
+	return nil
+}
+
 func stream(p params) (measured, error) {
 	tasks := runtime.GOMAXPROCS(0)
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
-	wrong := new(atomic.Int64)
+	filled := make([]*arrays, tasks)
 	ready.Add(tasks)
 	done.Add(tasks)
-	for t := 0; t < tasks; t++ {
+	for t := range filled {
 		go func() {
 			defer done.Done()
-			a, b, c := make([]float64, p.Elements), make([]float64, p.Elements), make([]float64, p.Elements)
-			for i := range a {
-				a[i], b[i], c[i] = 0.5, 0.25, 0
-			}
-			expected := 0.5
+			own := newArrays(p.Elements)
 			ready.Done()
 			<-start
 			for pass := 0; pass < p.Passes; pass++ {
-				copy(c, a)
-				for i := range b {
-					b[i] = streamScalar * c[i]
-				}
-				for i := range c {
-					c[i] = a[i] + b[i]
-				}
-				for i := range a {
-					a[i] = b[i] + streamScalar*c[i]
-				}
-				scaled := streamScalar * expected
-				expected = scaled + streamScalar*(expected+scaled)
+				own.pass()
 				runtime.Gosched()
 			}
-			if a[0] != expected || a[len(a)-1] != expected {
-				wrong.Add(1)
-			}
+			filled[t] = own
 		}()
 	}
 	ready.Wait()
@@ -127,10 +154,17 @@ func stream(p params) (measured, error) {
 	close(start)
 	done.Wait()
 	result := m.stop(max(tasks*p.Elements*p.Passes*streamBytes/64, 1))
-	if wrong.Load() != 0 {
-		return measured{}, fmt.Errorf("an array holds a value that the passes do not give")
+	checks := make(chan error, tasks)
+	for _, own := range filled {
+		go func() { checks <- own.check() }()
 	}
-	return result, nil
+	var wrong error
+	for range filled {
+		if err := <-checks; err != nil {
+			wrong = err
+		}
+	}
+	return result, wrong
 }
 
 // numa mirrors workloads/numa.rs. Go's atomics are sequentially consistent: a store there is a locked exchange, which relaxed ones of Rust are

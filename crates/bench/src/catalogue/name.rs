@@ -299,7 +299,7 @@ impl WorkloadName {
 }
 
 /// The points of the load curve, in hundredths.
-const LOADS: [u32; 8] = [10, 30, 50, 60, 70, 80, 90, 100];
+const LOADS: [u32; 10] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 
 /// Requests a second in the rows with an open loop: about 30 % of what two workers of tokio answered in a closed one.
 const RATE: u32 = 30_000;
@@ -415,6 +415,19 @@ mod tests {
             .flat_map(|bound| [1, 4, 10, 20].map(|groups| (groups, bound, 20, 100)))
             .collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_load_curve_has_a_point_every_ten_hundredths() {
+        let workloads = WorkloadName::Load.workloads();
+        let found = workloads.iter().map(|workload| match workload {
+            Workload::Load { percent, .. } => *percent,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            (1..=10).map(|tenth| tenth * 10).collect::<Vec<_>>()
+        );
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::io::{self, Write};
 use std::slice;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use quadrille_topology::discover;
 
 use super::Error;
 use super::contenders::{contenders, settle};
 use super::order::order;
 use super::out_file::{OutFile, open_both, write_around};
+use super::progress_bar::{OF_RUNS, progress_bar};
 use crate::catalogue::{self, WorkloadName, rows};
 use crate::child::Launcher;
 use crate::cli::{CompareArgs, default_workers};
@@ -73,7 +74,7 @@ pub fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Error> {
     let files = Files::open(args)?;
     writeln!(out, "{}", conditions(workers))?;
     let runs = blocks.iter().map(|block| block.rows.len() * block.reps).sum::<usize>();
-    let bar = progress_bar(runs as u64);
+    let bar = progress_bar(runs as u64, OF_RUNS);
     let environment = Environment::of_this_run(workers);
     if !environment.variables.is_empty() {
         writeln!(out, "environment: {}", environment.variables.join(", "))?;
@@ -209,16 +210,6 @@ fn repeat(rows: &mut [Row], reps: usize, launcher: &Launcher, bar: &ProgressBar)
             row.outcomes.push(outcome);
             bar.inc(1);
         }
-    }
-}
-
-/// A bar on stderr; invisible if that is not a terminal.
-fn progress_bar(runs: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {eta} left: {msg}");
-    let bar = ProgressBar::new(runs);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }
 

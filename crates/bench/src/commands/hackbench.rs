@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::Error;
 use super::contenders::{contenders, settle};
+use super::progress_bar::{OF_ONE_RUN, progress_bar};
 use crate::child::Launcher;
 use crate::cli::{HackbenchArgs, default_workers};
 use crate::environment::conditions;
@@ -84,17 +83,22 @@ fn wire_name(spec: &Spec, transport: Transport) -> &'static str {
 }
 
 fn run_with_progress(launcher: &Launcher, spec: &Spec) -> Outcome {
-    let bar = ProgressBar::new(STEPS);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {percent} %, {elapsed} gone, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = progress_bar(STEPS, OF_ONE_RUN);
     bar.set_message(spec.runtime.to_string());
     // A bar is a thing for terminals; elsewhere the run need not report.
     let spec = Spec {
         progress: !bar.is_hidden(),
         ..spec.clone()
     };
-    let outcome = launcher.run(&spec, &mut |fraction| bar.set_position(steps(fraction)));
+    let mut has_begun = false;
+    let outcome = launcher.run(&spec, &mut |fraction| {
+        // What came before, the start and the warm-up, says nothing about how long the rest takes.
+        if !has_begun {
+            bar.reset_elapsed();
+            has_begun = true;
+        }
+        bar.set_position(steps(fraction));
+    });
     bar.finish_and_clear();
     outcome
 }
@@ -173,4 +177,16 @@ fn print_ratios(out: &mut dyn Write, results: &[(Contender, f64)], base: Runtime
         writeln!(out, "  {name:<width$}  {:.2}", ns_per_op / base)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_is_that_of_the_bar() {
+        for (fraction, expected) in [(0.0, 0), (0.25, 250), (0.9996, 999), (1.0, STEPS), (f64::NAN, 0)] {
+            assert_eq!(steps(fraction), expected, "{fraction}");
+        }
+    }
 }

@@ -18,6 +18,7 @@ pub mod generate;
 pub mod hackbench;
 mod order;
 mod out_file;
+mod progress_bar;
 pub mod run_one;
 pub mod sim;
 pub mod sim_report;

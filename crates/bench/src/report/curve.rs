@@ -215,8 +215,10 @@ struct Axes {
 }
 
 impl Axes {
-    const LEFT: f64 = 44.0;
-    const RIGHT: f64 = WIDTH - 8.0;
+    /// Room for `100 ms`, which is 42 wide, and what parts it from the line.
+    const LEFT: f64 = 50.0;
+    /// Room for half of `100`.
+    const RIGHT: f64 = WIDTH - 12.0;
     const TOP: f64 = 10.0;
     const BOTTOM: f64 = HEIGHT - 24.0;
 

@@ -17,7 +17,7 @@ use crate::meter::Meter;
 use crate::outcome::{Measured, Stop};
 use crate::sizes::{BySize, by_size};
 use crate::spec::{Hackbench, Transport, Workload};
-use crate::workloads::{fib, hackbench, serve, skynet, spawn_join, stream, timers};
+use crate::workloads::{chain, fib, hackbench, serve, skynet, spawn_join, stream, timers};
 
 /// No runtime.
 #[derive(Clone, Copy, Debug)]
@@ -89,14 +89,10 @@ fn chain(links: usize) -> Result<Measured, Stop> {
     let meter = Meter::start(&Bare);
     let mut count = 0;
     for index in 0..links {
-        count += poll_once(Box::pin(async move { usize::from(black_box(index) < links) })).unwrap_or(0);
+        count += poll_once(Box::pin(async move { u64::from(black_box(index) < links) })).unwrap_or(0);
     }
     let measured = meter.stop(&Bare, links as u64);
-    if count == links {
-        Ok(measured)
-    } else {
-        Err(Stop::failed(format!("{count} links ran, {links} were asked for")))
-    }
+    chain::check(count, measured.ops).map(|()| measured)
 }
 
 fn fibonacci(number: usize, rounds: usize) -> Result<Measured, Stop> {
@@ -211,9 +207,5 @@ fn arrays(elements: usize, passes: usize) -> Result<Measured, Stop> {
         arrays.pass();
     }
     let measured = meter.stop(&Bare, stream::lines(1, elements, passes));
-    if arrays.are_right() {
-        Ok(measured)
-    } else {
-        Err(Stop::failed("an array holds a value that the passes do not give"))
-    }
+    arrays.check().map(|()| measured)
 }

@@ -25,13 +25,15 @@ pub async fn run<R: Runtime>(runtime: R, depth: usize, rounds: usize) -> Result<
         links += receiver.recv().await.unwrap_or(0);
     }
     let measured = meter.stop(&runtime, (depth * rounds) as u64);
-    if links == measured.ops {
-        Ok(measured)
+    check(links, measured.ops).map(|()| measured)
+}
+
+/// Compares how many links ran with how many were asked for.
+pub(super) fn check(links: u64, asked_for: u64) -> Result<(), Stop> {
+    if links == asked_for {
+        Ok(())
     } else {
-        Err(Stop::failed(format!(
-            "{links} links ran, {} were asked for",
-            measured.ops
-        )))
+        Err(Stop::failed(format!("{links} links ran, {asked_for} were asked for")))
     }
 }
 

@@ -93,15 +93,22 @@ pub fn run<R: Runtime>(
     let late = u64::try_from(latest.as_nanos()).unwrap_or(u64::MAX);
     measured.counters.insert("generator_late_max_ns".to_owned(), late);
     // Ordering: Relaxed; the tasks are done, see above.
-    let latencies = requests
-        .latency
-        .iter()
-        .map(|latency| latency.load(Ordering::Relaxed).wrapping_sub(1));
-    let latencies: Vec<u64> = latencies.collect();
-    if latencies.contains(&u64::MAX) {
-        return Err(Stop::failed("a request was counted twice and another never ran"));
+    judge(
+        requests.latency.iter().map(|latency| latency.load(Ordering::Relaxed)),
+        measured,
+    )
+}
+
+/// `measured` with the latencies of the requests, of each what is in [`Requests::latency`].
+///
+/// # Errors
+/// [`Stop::Failed`] if a request did not run.
+pub(super) fn judge(latencies: impl Iterator<Item = u64>, measured: Measured) -> Result<Measured, Stop> {
+    let latencies: Option<Vec<u64>> = latencies.map(|latency| latency.checked_sub(1)).collect();
+    match latencies {
+        Some(latencies) => Ok(Samples::from_nanos(latencies).into(measured)),
+        None => Err(Stop::failed("a request was counted twice and another never ran")),
     }
-    Ok(Samples::from_nanos(latencies).into(measured))
 }
 
 /// The time between two requests on average.

@@ -22,6 +22,8 @@ pub mod ping_pong;
 pub mod pipe;
 pub mod progress;
 pub mod random;
+#[cfg(test)]
+mod refused;
 pub mod samples;
 pub mod schbench;
 pub mod schbench_requests;

@@ -45,12 +45,13 @@ impl Progress {
 )]
 fn report(ticks: &AtomicU64, all: u64) {
     loop {
-        thread::sleep(Duration::from_millis(250));
         // Relaxed: as above.
         let seen = ticks.load(Ordering::Relaxed).min(all);
+        // The first one says that the run begins: the warm-up was not reported.
         eprintln!("progress {seen} {all}");
         if seen == all {
             return;
         }
+        thread::sleep(Duration::from_millis(250));
     }
 }

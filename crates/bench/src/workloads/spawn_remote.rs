@@ -56,13 +56,15 @@ pub fn run<R: Runtime>(runtime: R, tasks: usize, batch: usize) -> Result<Measure
     }
     let measured = meter.stop(&runtime, (batches * batch) as u64);
     // Ordering: Acquire; as in `wait_for`.
-    let done = shared.done.load(Ordering::Acquire);
-    if done == batches * batch {
-        Ok(measured)
+    let ran = shared.done.load(Ordering::Acquire);
+    check(ran, batches * batch).map(|()| measured)
+}
+
+/// Compares how many tasks ran with how many were spawned.
+pub(super) fn check(ran: usize, spawned: usize) -> Result<(), Stop> {
+    if ran == spawned {
+        Ok(())
     } else {
-        Err(Stop::failed(format!(
-            "{done} tasks ran, {} were spawned",
-            batches * batch
-        )))
+        Err(Stop::failed(format!("{ran} tasks ran, {spawned} were spawned")))
     }
 }

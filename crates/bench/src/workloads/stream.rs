@@ -1,8 +1,8 @@
 //! stream: one long task a worker goes through arrays of its own that no cache holds: copy, scale, add, triad.
 //!
 //! After McCalpin's STREAM. What a scheduler can do here is to leave the tasks alone, one a worker and far from each
-//! other; a task yields between two passes. An operation is a cache line (64 bytes) moved. Verified by the values in
-//! the arrays.
+//! other; a task yields between two passes. An operation is a cache line (64 bytes) moved. Verified by every value in
+//! the arrays, when the time has been taken: to read them all costs what a good part of a pass does.
 
 use crate::adapters::Runtime;
 use crate::meter::Meter;
@@ -28,16 +28,21 @@ pub async fn run<R: Runtime>(runtime: R, tasks: usize, elements: usize, passes: 
     opener.all_ready(tasks).await?;
     let meter = Meter::start(&runtime);
     opener.open();
-    let mut all_right = true;
+    let mut done = Vec::with_capacity(tasks);
     for join in joins {
-        all_right &= join.await;
+        done.push(join.await);
     }
     let measured = meter.stop(&runtime, lines(tasks, elements, passes));
-    if all_right {
-        Ok(measured)
-    } else {
-        Err(Stop::failed("an array holds a value that the passes do not give"))
+    // In tasks again: with many workers it is much to read for one.
+    let checks: Vec<_> = done
+        .into_iter()
+        .map(|arrays| runtime.spawn(async move { arrays.check() }))
+        .collect();
+    let mut result = Ok(());
+    for check in checks {
+        result = result.and(check.await);
     }
+    result.map(|()| measured)
 }
 
 /// Cache lines that are moved.
@@ -45,7 +50,7 @@ pub(super) fn lines(tasks: usize, elements: usize, passes: usize) -> u64 {
     (tasks * elements * passes * BYTES_A_PASS / 64).max(1) as u64
 }
 
-async fn task<R: Runtime>(elements: usize, passes: usize, gate: Gate) -> bool {
+async fn task<R: Runtime>(elements: usize, passes: usize, gate: Gate) -> Arrays {
     // Made, and touched, by the task that uses them: on its node.
     let mut arrays = Arrays::new(elements);
     gate.pass().await;
@@ -53,7 +58,7 @@ async fn task<R: Runtime>(elements: usize, passes: usize, gate: Gate) -> bool {
         arrays.pass();
         R::yield_now().await;
     }
-    arrays.are_right()
+    arrays
 }
 
 /// The three arrays of STREAM.
@@ -94,15 +99,17 @@ impl Arrays {
         self.expected = [b + SCALAR * c, b, c];
     }
 
-    /// Whether the first and the last values are what the passes give, to the bit: the operations are the same.
-    pub(super) fn are_right(&self) -> bool {
-        [&self.a, &self.b, &self.c]
-            .iter()
-            .zip(self.expected)
-            .all(|(array, expected)| {
-                let is_right = |value: Option<&f64>| value.is_some_and(|value| value.to_bits() == expected.to_bits());
-                is_right(array.first()) && is_right(array.last())
-            })
+    /// Compares all values with what the passes give, to the bit: the operations are the same.
+    pub(super) fn check(&self) -> Result<(), Stop> {
+        for (array, expected) in [&self.a, &self.b, &self.c].into_iter().zip(self.expected) {
+            let is_wrong = |value: &&f64| value.to_bits() != expected.to_bits();
+            if let Some(value) = array.iter().find(is_wrong) {
+                return Err(Stop::failed(format!(
+                    "an array holds {value}, the passes give {expected}"
+                )));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -116,9 +123,26 @@ mod tests {
         arrays.pass();
         assert_eq!((arrays.a[3], arrays.b[3], arrays.c[3]), (7.5, 1.5, 2.0));
         arrays.pass();
-        assert!(arrays.are_right());
-        arrays.c[9] = 0.0;
-        assert!(!arrays.are_right());
+        assert_eq!(arrays.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_value_that_the_passes_do_not_give_is_refused() {
+        for (array, expected) in [
+            "an array holds 8, the passes give 7.5",
+            "an array holds 2, the passes give 1.5",
+            "an array holds 2.5, the passes give 2",
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for index in 0..10 {
+                let mut arrays = Arrays::new(10);
+                arrays.pass();
+                [&mut arrays.a, &mut arrays.b, &mut arrays.c][array][index] += 0.5;
+                assert_eq!(arrays.check(), Err(Stop::failed(expected)), "element {index}");
+            }
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub async fn run<R: Runtime>(
 ///
 /// # Errors
 /// [`Stop::Failed`] if a sleep was early or is missing.
-fn judge(late: Samples, early: usize, measured: Measured) -> Result<Measured, Stop> {
+pub(super) fn judge(late: Samples, early: usize, measured: Measured) -> Result<Measured, Stop> {
     if early != 0 || late.len() as u64 != measured.ops {
         return Err(Stop::failed(format!(
             "{} sleeps of {}, {early} of them early",
@@ -144,8 +144,13 @@ pub async fn arm_and_drop<R: Runtime>(runtime: R, timers: usize) -> Result<Measu
         fired += usize::from(is_ready);
     }
     let measured = meter.stop(&runtime, timers as u64);
+    none_fired(fired, timers).map(|()| measured)
+}
+
+/// That none of so many timers of ten seconds was ready at once.
+pub(super) fn none_fired(fired: usize, timers: usize) -> Result<(), Stop> {
     if fired == 0 {
-        Ok(measured)
+        Ok(())
     } else {
         Err(Stop::failed(format!(
             "{fired} of {timers} timers fired ten seconds early"

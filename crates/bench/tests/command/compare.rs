@@ -392,10 +392,10 @@ fn a_load_curve_has_throughput_latencies_processor_time_and_moves() {
             .collect::<Vec<_>>()
     };
     let requests = of("ops_per_s");
-    assert_eq!(requests.len(), 8, "{report}");
+    assert_eq!(requests.len(), 10, "{report}");
     assert!(requests.iter().all(|answered| *answered > 0.0), "{requests:?}");
     let moves = ["group", "llc", "node", "machine"].map(|level| of(&format!("moves_{level}_per_s")));
-    assert!(moves.iter().all(|points| points.len() == 8), "{report}");
+    assert!(moves.iter().all(|points| points.len() == 10), "{report}");
 }
 
 #[test]

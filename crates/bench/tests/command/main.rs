@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod compare;
+mod go;
 mod hackbench;
 mod interrupt;
 mod machines;

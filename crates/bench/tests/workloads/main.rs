@@ -1,6 +1,7 @@
 //! Every workload, tiny, on every runtime of this process: it ends, and its own verification agrees.
 
 mod broken;
+mod faults;
 
 use quadrille_bench::outcome::{Measured, Outcome};
 use quadrille_bench::run_one;
