@@ -8,6 +8,8 @@ mod http;
 mod quic;
 mod resp;
 mod server;
+#[path = "../../../crates/runtime/src/skipped.rs"]
+mod skipped;
 mod socket;
 mod tool;
 mod websocket;
