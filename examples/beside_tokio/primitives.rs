@@ -1,4 +1,5 @@
-//! What an operation costs that waits for nobody, here and in tokio: of locks, channels, timers, and sets of tasks.
+//! What an operation costs that waits for nobody, here and in tokio: of locks, channels, timers, sets of tasks, and
+//! macros. What futures-util and futures-lite have in place of those is in tokio's column, run by a task of tokio's.
 //!
 //! Watch: a line for each, in nanoseconds, medians of five runs in turn, each in a task of a runtime with one worker. A
 //! run has a thousand operations, enough to see that it works. For figures build it with `--release`, and say how many:
@@ -274,6 +275,63 @@ fn tasks(both: &Both) {
     );
 }
 
+/// Rows of expressions, each of which is the number that it is given.
+macro_rules! numbers {
+    ($both:ident: $($name:literal: |$number:ident| $ours:expr, $theirs:expr;)*) => {$(
+        $both.compare(
+            $name,
+            |count| async move {
+                for $number in (0..count).map(black_box) {
+                    assert_eq!($ours, $number);
+                }
+            },
+            |count| async move {
+                for $number in (0..count).map(black_box) {
+                    assert_eq!($theirs, $number);
+                }
+            },
+        );
+    )*};
+}
+
+fn selects(both: &Both) {
+    use futures_lite::future;
+    use futures_util::future::ready as fused;
+    numbers! { both:
+        "the same, futures_util::select!": |number|
+            quadrille::select! { one = ready(number) => one, two = ready(number) => two },
+            futures_util::select! { one = fused(number) => one, two = fused(number) => two };
+        "select! biased": |number|
+            quadrille::select! { biased; one = ready(number) => one, two = ready(0) => two },
+            tokio::select! { biased; one = ready(number) => one, two = ready(0) => two };
+        "the same, futures_util's": |number|
+            quadrille::select! { biased; one = ready(number) => one, two = ready(0) => two },
+            futures_util::select_biased! { one = fused(number) => one, two = fused(0) => two };
+        "the same, futures_lite's or": |number|
+            quadrille::select! { biased; one = ready(number) => one, two = ready(0) => two },
+            future::or(ready(number), ready(0)).await;
+    }
+}
+
+fn joins(both: &Both) {
+    use futures_lite::future;
+    numbers! { both:
+        "join! of two that are ready": |number|
+            sum(quadrille::join!(ready(number), ready(0))),
+            sum(tokio::join!(ready(number), ready(0)));
+        "the same, futures_util::join!": |number|
+            sum(quadrille::join!(ready(number), ready(0))),
+            sum(futures_util::join!(ready(number), ready(0)));
+        "the same, futures_lite's zip": |number|
+            sum(quadrille::join!(ready(number), ready(0))),
+            sum(future::zip(ready(number), ready(0)).await);
+    }
+}
+
+fn sum((one, two): (u64, u64)) -> u64 {
+    one + two
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let count = std::env::args().nth(1).map_or(Ok(1_000), |count| count.parse())?;
     let theirs = tokio::runtime::Builder::new_multi_thread();
@@ -287,5 +345,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     channels(&both);
     timers(&both);
     tasks(&both);
+    selects(&both);
+    joins(&both);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The examples that are servers, each a process, asked by clients that others have written (curl, wrk, Redis' own), or
-//! by sockets of std where there are none.
+//! The examples that are servers, each a process, asked by clients that others have written (curl, wrk, socat, Redis'
+//! own), or by sockets of std where there are none.
 //!
 //! `cargo test` builds the examples before it runs this; `cargo test --test servers` does not.
 
@@ -8,6 +8,8 @@ mod http;
 mod quic;
 mod resp;
 mod server;
+#[path = "../../../crates/runtime/src/skipped.rs"]
+mod skipped;
 mod socket;
 mod tool;
 mod websocket;

@@ -1,4 +1,4 @@
-//! Those with a protocol of their own, or none: echo and chat, over sockets of std.
+//! Those with a protocol of their own, or none: echo and chat, over sockets of std, and by socat.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -6,11 +6,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::server::{Server, program, read_line};
+use crate::tool::{Socat, socat};
 
 /// More than the connection holds both ways, so that the server must read while it writes.
 const BYTES: usize = 8 << 20;
 
-/// Sends bytes, says that this was all, and gets every one of them back; on two connections at a time.
+/// Sends bytes, says that this was all, and gets every one of them back; on two connections at a time, and then socat.
 fn echoes(server: &Server) {
     let sent: Vec<u8> = (0_u32..).flat_map(u32::to_le_bytes).take(BYTES).collect();
     let converse = || {
@@ -34,6 +35,15 @@ fn echoes(server: &Server) {
         scope.spawn(converse);
         scope.spawn(converse);
     });
+    // It reads and writes in turn, so no more than the connection holds.
+    let sent = &sent[..64 << 10];
+    if let Some(received) = socat(&format!("TCP:{}", server.address), sent, 300) {
+        let (length, all) = (received.len(), sent.len());
+        assert!(
+            received == sent,
+            "{length} of {all} bytes came back to socat, or others"
+        );
+    }
 }
 
 #[test]
@@ -114,6 +124,18 @@ fn udp_echo_gives_datagrams_back() {
     }
 }
 
+#[test]
+fn udp_echo_gives_socat_its_datagrams_back() {
+    let server = Server::start("udp_echo");
+    let address = format!("UDP:{}", server.address);
+    // The large one is as much as a pipe passes on in one piece, of which socat makes one datagram.
+    for datagram in [b"hello\n".as_slice(), &[b'x'; 4096]] {
+        // As above; nothing tells socat that there is no more to come, so it waits a second for that.
+        let answered = (0..100).any(|_| socat(&address, datagram, 1).is_none_or(|answer| answer == datagram));
+        assert!(answered, "no answer to {} bytes, sent 100 times", datagram.len());
+    }
+}
+
 /// A member of the chat.
 struct Member {
     connection: BufReader<TcpStream>,
@@ -158,6 +180,36 @@ fn chat_tells_each_what_the_other_says() {
     one.say("still here\n");
     assert_eq!(other.hear(), format!("{} is here", endless.address));
     assert_eq!(other.hear(), format!("{}: still here", one.address));
+}
+
+#[test]
+fn chat_tells_members_by_socat_what_others_say() {
+    let server = Server::start("chat");
+    let mut one = Member::enter(&server);
+    let mut enters = || {
+        let newcomer = Socat::connect(&server.address)?;
+        let said = one.hear();
+        let address = said.strip_suffix(" is here").unwrap_or_else(|| panic!("{said:?}"));
+        Some((newcomer, address.to_owned()))
+    };
+    let Some((mut first, its_address)) = enters() else {
+        return;
+    };
+    let (mut second, other_address) = enters().expect("there was one before");
+    assert_eq!(first.hear(), format!("{other_address} is here"));
+    one.say("good day\n");
+    assert_eq!(first.hear(), format!("{}: good day", one.address));
+    assert_eq!(second.hear(), format!("{}: good day", one.address));
+    second.say("hello\nand ");
+    assert_eq!(first.hear(), format!("{other_address}: hello"));
+    assert_eq!(one.hear(), format!("{other_address}: hello"));
+    // Its end is the connection's.
+    assert_eq!(first.end(), "");
+    second.say("good bye\n");
+    assert_eq!(one.hear(), format!("{other_address}: and good bye"));
+    one.say(&format!("{its_address} has gone\n"));
+    assert_eq!(second.hear(), format!("{}: {its_address} has gone", one.address));
+    assert_eq!(second.end(), "");
 }
 
 #[test]

@@ -362,6 +362,10 @@ mod tests {
     use rustix::net::addr::SocketAddrArg as _;
 
     use super::*;
+    #[cfg(target_os = "linux")]
+    use crate::child::{assert_passed, is_child, run_child};
+    #[cfg(target_os = "linux")]
+    use crate::sys::fd::wait_readable;
 
     #[test]
     fn an_address_has_the_bytes_that_std_gives_it() {
@@ -448,5 +452,63 @@ mod tests {
             listener.accept().unwrap().1,
             socket.local_addr().unwrap().as_socket().unwrap()
         );
+    }
+
+    #[cfg(target_os = "linux")]
+    extern "C" fn handle(_: std::ffi::c_int) {}
+
+    /// Has a signal handled, after which no call is started again.
+    #[cfg(target_os = "linux")]
+    fn handle_signal(signal: std::ffi::c_int) {
+        // SAFETY: zeros are a valid value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = handle as extern "C" fn(_) as usize;
+        // SAFETY: a handler of the signature that is asked for without SA_SIGINFO, which does nothing.
+        let outcome = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        assert_eq!(outcome, 0);
+    }
+
+    /// Of a socket that blocks, as those of ours don't: a signal ends the call, and not what it has begun.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn connecting_goes_on_after_a_signal() {
+        if !is_child() {
+            // The handler is the whole process's.
+            return assert_passed(&run_child(module_path!(), "connecting_goes_on_after_a_signal"));
+        }
+        handle_signal(libc::SIGUSR1);
+        let socket = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listener = socket();
+        listener
+            .bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())
+            .unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        // The one that there is room for: whoever comes next waits.
+        let (first, second) = (socket(), socket());
+        first.connect(&address).unwrap();
+        wait_readable(listener.as_fd()).unwrap();
+
+        let (begins, begun) = std::sync::mpsc::channel();
+        let outcome = std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| {
+                begins.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+                connect(&second, &address)
+            });
+            let thread = begun.recv().unwrap();
+            while !connecting.is_finished() {
+                // SAFETY: the call touches no memory, and the signal has a handler.
+                unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR1) };
+                std::thread::yield_now();
+            }
+            connecting.join().unwrap()
+        });
+        outcome.unwrap();
+        let error = second.peer_addr().unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::NOTCONN), "it was too early");
+        for socket in [first, second] {
+            let (_, from) = listener.accept().unwrap();
+            assert_eq!(from.as_socket(), socket.local_addr().unwrap().as_socket());
+        }
     }
 }

@@ -264,6 +264,9 @@ impl TaskTracker {
     }
 
     /// `future`, tracked until it is dropped: not only until it is ready.
+    ///
+    /// # Cancel safety
+    /// That of `future`, which is dropped first: whoever waits for the tracker goes on after that.
     pub fn track_future<F: Future>(&self, future: F) -> TrackedFuture<F> {
         TrackedFuture {
             future,

@@ -22,8 +22,8 @@ fn innermost(depth: u32) -> u32 {
     black_box(innermost(depth - 1)) + 1
 }
 
-/// The child under gdb until it aborts, and where it is then; `None` where there is no gdb that works.
-fn under_gdb(child: &Command) -> Option<Output> {
+/// The child under gdb until it aborts, and where it is then, or why that can't be.
+fn under_gdb(child: &Command) -> Result<Output, &'static str> {
     let mut command = Command::new("gdb");
     command.args(["--batch", "--nx", "-iex", "set debuginfod enabled off"]);
     // Whatever the shell of this user is. How the trace ends, beyond the worker, is the C library's affair.
@@ -33,11 +33,14 @@ fn under_gdb(child: &Command) -> Option<Output> {
     command.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err("gdb is not installed"),
         Err(error) => panic!("gdb: {error}"),
     };
     let said = stderr(&output);
-    (!REFUSED.iter().any(|refused| said.contains(refused))).then_some(output)
+    if REFUSED.iter().any(|refused| said.contains(refused)) {
+        return Err("gdb may not trace");
+    }
+    Ok(output)
 }
 
 #[test]
@@ -48,8 +51,9 @@ fn a_backtrace_in_gdb_goes_from_the_thread_to_its_worker() {
         drop(runtime.spawn_thread(|| innermost(3)).join());
         unreachable!("it aborts");
     }
-    let Some(output) = under_gdb(&child(module_path!(), NAME, "1")) else {
-        return skipped("no gdb here, or it may not trace");
+    let output = match under_gdb(&child(module_path!(), NAME, "1")) {
+        Ok(output) => output,
+        Err(why) => return skipped(why),
     };
     let said = String::from_utf8_lossy(&output.stdout);
     let frames: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();

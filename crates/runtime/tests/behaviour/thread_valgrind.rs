@@ -72,8 +72,8 @@ fn all_walks_of_life() {
     assert!(second.join().is_err());
 }
 
-/// The child under valgrind; `None` where there is none that works.
-fn under_valgrind(child: &Command) -> Option<Output> {
+/// The child under valgrind, or why that can't be.
+fn under_valgrind(child: &Command) -> Result<Output, &'static str> {
     let mut command = Command::new("valgrind");
     // Threads in turn: workers that search would keep the only processor there from who has something to do.
     command.args([FOUND, "--fair-sched=try"]);
@@ -81,10 +81,13 @@ fn under_valgrind(child: &Command) -> Option<Output> {
     command.envs(child.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err("valgrind is not installed"),
         Err(error) => panic!("valgrind: {error}"),
     };
-    (!stderr(&output).contains(NO_SYMBOLS)).then_some(output)
+    if stderr(&output).contains(NO_SYMBOLS) {
+        return Err("valgrind finds no debug symbols of the C library (libc6-dbg)");
+    }
+    Ok(output)
 }
 
 #[test]
@@ -93,8 +96,9 @@ fn valgrind_finds_nothing_in_threads() {
         return all_walks_of_life();
     }
     let child = child(module_path!(), "valgrind_finds_nothing_in_threads", "1");
-    let Some(output) = under_valgrind(&child) else {
-        return skipped("no valgrind here, or no debug symbols of the C library (libc6-dbg)");
+    let output = match under_valgrind(&child) {
+        Ok(output) => output,
+        Err(why) => return skipped(why),
     };
     assert_passed(&output);
     let said = stderr(&output);

@@ -19,6 +19,8 @@ mod duplicates;
 mod endings;
 #[path = "../behaviour/greedy.rs"]
 mod greedy;
+#[cfg(target_os = "linux")]
+mod interrupted;
 mod load;
 mod nothing;
 mod pipe;
