@@ -9,20 +9,20 @@ import re
 import subprocess
 import sys
 
-UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
+UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9}
 
 
 def wrk(address, connections, seconds):
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", f"http://{address}/"]
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency", f"http://{address}/"]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     wrong = re.search(r"Non-2xx or 3xx responses|Socket errors", said)
     if wrong:
         sys.exit(f"wrk.py: {said}")
     requests, seconds = re.search(r"(\d+) requests in ([\d.]+)s", said).groups()
     latency = {}
-    for part, number, unit in re.findall(r"(\d+)%\s+([\d.]+)(us|ms|s)\b", said):
+    for part, number, unit in re.findall(r"(\d+)%\s+([\d.]+)(us|ms|s|m)\b", said):
         latency[int(part)] = int(float(number) * UNITS[unit])
-    number, unit = re.search(r"Latency\s+\S+\s+\S+\s+([\d.]+)(us|ms|s)\b", said).groups()
+    number, unit = re.search(r"Latency\s+\S+\s+\S+\s+([\d.]+)(us|ms|s|m)\b", said).groups()
     return int(requests), float(seconds), latency, int(float(number) * UNITS[unit])
 
 

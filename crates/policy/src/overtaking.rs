@@ -20,7 +20,8 @@
 //! A long task computes. One that sends a hundred messages in a poll, as one pipe allows, may take as long, but it has
 //! given way as often as its budget says, and would take as many short polls with a smaller one: what it loses by going
 //! behind others is that it finds less to do each time. So where a poll has spent more than a few units of its budget,
-//! the time that they may take is not counted.
+//! the time that they may take is not counted: with a budget of 128 a poll of up to 386 us may not be long. With one of
+//! 255, which is no limit, no units are known.
 //!
 //! A poll is timed alone only if somebody has cause to think it long, because a clock is dear beside a short one. As
 //! long as a worker looks up in time nothing is done at all. From the second late look up on it reads the clock each 8
@@ -51,9 +52,10 @@ const POLLS_A_LOOK: u8 = 8;
 const TIMED_ALONE: RangeInclusive<u64> = 32..=4096;
 /// For each so many nanoseconds that those took one is timed alone: the clock, some 30 ns, takes half of that time.
 const NANOS_A_LOOK: u64 = 64;
-/// So many units of its budget a poll may spend and be long as if it had spent none; each further one may take so large
-/// a part of [`Overtake::poll`], 3 us, as a system call with a message takes on a busy machine.
+/// So many units of its budget a poll may spend and be long as if it had spent none.
 const UNITS: u64 = 16;
+/// So long each further one may take, as a system call with a message takes on a busy machine.
+const UNIT: Nanos = Nanos::from_micros(3);
 /// What polls other than long ones take until it is off, in times of [`Overtake::time`].
 const QUIET: u64 = 3;
 
@@ -238,15 +240,10 @@ impl Overtaking {
         self.units_in_all = in_all;
     }
 
-    /// From what time on so many polls, which have spent so many units, were as long as one that is.
-    fn long_from(&self, polls: u8, units: u64) -> Nanos {
-        let messages = units.saturating_sub(u64::from(polls) * UNITS);
-        Nanos(
-            self.config
-                .poll
-                .0
-                .saturating_add(messages.saturating_mul(self.config.poll.0 / UNITS)),
-        )
+    /// From what time on a poll is long that has spent so many units.
+    fn long_from(&self, units: u64) -> Nanos {
+        let messages = units.saturating_sub(UNITS);
+        Nanos(self.config.poll.0.saturating_add(messages.saturating_mul(UNIT.0)))
     }
 
     /// The clock was read after the polls that have begun.
@@ -259,18 +256,18 @@ impl Overtaking {
             return;
         };
         let took = now.since(since);
-        let was_long = took >= self.long_from(polls, units);
         match polls {
             0 => {}
             1 => {
                 self.timed_alone = self.timed_alone.saturating_sub(1);
-                if was_long {
+                if took >= self.long_from(units) {
                     self.notes_long(took, now, had_turn);
                 } else {
                     self.notes_short();
                 }
             }
-            _ if was_long => self.timed_alone = times_alone(took),
+            // Whatever they have spent: one that has spent nothing may be among them.
+            _ if took >= self.config.poll => self.timed_alone = times_alone(took),
             _ => {}
         }
     }

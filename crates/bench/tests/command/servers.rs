@@ -58,8 +58,10 @@ fn servers_answer_a_generator_in_another_process() {
 #[test]
 fn wrk_loads_a_server_in_the_generators_place() {
     let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !is_there("wrk") || !is_there("python3") {
-        return skipped("no wrk, or no python3, to load a server");
+    for program in ["wrk", "python3"] {
+        if !is_there(program) {
+            return skipped(&format!("{program} is not installed, which loads a server here"));
+        }
     }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/wrk.py");
     let run = |service: &str| {

@@ -13,7 +13,8 @@ pub struct Overtake {
     /// Default auto: on.
     pub mode: Mode,
     /// A task whose last poll took as long as this is long, if one of the two before did, too. Default 50 us, 1 us to 1
-    /// s. Ours, assumed: half of what a worker that is busy may take to look up.
+    /// s; 3 us more for each unit of the [budget](crate::Config::budget) that the poll has spent, from the 17th on.
+    /// Ours, assumed: half of what a worker that is busy may take to look up.
     pub poll: Nanos,
     /// After a poll of a long task the others run first for as long as that took, at most for this. Default 1 ms, 0 to
     /// 1 s. Ours, assumed: who computes for 10 ms should have its turn before others have had as much.
