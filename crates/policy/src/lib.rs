@@ -19,7 +19,7 @@
 //! | is an idle worker kept for its last task? | that worker parks; another task is woken | [`Reserve`], [`Policy::claimable`] |
 //! | is it worth stealing there? | what was stolen is used up | [`Profit`] |
 //! | who drains a queue whose own workers are busy? | somebody searches; the sentinel is up | [`Policy::members_are_away`], [`Glances`] |
-//! | are events asked for at once? | a worker has run dry | [`EarlyPolls`] |
+//! | are events asked for before sleep? | a worker has run dry | [`DryPolls`] |
 //! | does it spin, and for how long? | a thread is about to sleep | [`Spins`] |
 //! | are a sleeper's timers fired along? | a worker is up for one of its own | [`Policy::fires_for_sleeper`], [`Policy::left_to_first`] |
 //! | how late may timers be to expire together? | a worker is about to sleep | [`Policy::timer_slack`] |
@@ -81,7 +81,7 @@ mod coalescing;
 mod config;
 mod contention;
 mod counters;
-mod early_polls;
+mod dry_polls;
 mod gate;
 mod haul;
 mod idle_filter;
@@ -119,7 +119,7 @@ pub use config::{
     OnContention, Overtake, Pin, Skip, Solo, Steal, Timers, WakeCost, WakeGroups,
 };
 pub use contention::Contention;
-pub use early_polls::EarlyPolls;
+pub use dry_polls::DryPolls;
 pub use gate::{Gates, Level};
 pub use haul::{Haul, Profit};
 pub use idle_filter::{ProbeRate, Search, Utilisation};

@@ -93,16 +93,21 @@ pub struct Config {
     /// because each event of a task that is about to run anyway is brought and dealt with, and each 50 us 3 to 7 in a
     /// hundred; from 200 us on nothing changes. A worker without tasks does not wait for it.
     pub poll_interval: Nanos,
-    /// So long after the last poll a worker that has run out of tasks polls without a wait, before it goes to sleep;
-    /// sooner where that pays ([`EarlyPolls`](crate::EarlyPolls)). Default 20 us, 0 to 1 s. Ours, measured with servers
-    /// of 64 connections whose clients ask again at once: with 200 us, as between tasks, they sleep 3 to 15 times as
-    /// often, and take 1.05 to 1.15 times the CPU a request.
+    /// So long after the last poll one of a worker that has run out of tasks, without a wait and before it goes to
+    /// sleep, is not early but late ([`DryPolls`](crate::DryPolls)). Default 20 us, 0 to 1 s. Ours, measured with
+    /// servers of 64 connections whose clients ask again at once: with 200 us, as between tasks, they sleep 3 to 15
+    /// times as often, and take 1.05 to 1.15 times the CPU a request.
     pub poll_dry: Nanos,
     /// Of the polls that would come sooner than `poll_dry`, so many are left out after one in vain
-    /// ([`EarlyPolls`](crate::EarlyPolls)). Default 15, 0 (each one polls) to 254; 255: none comes sooner. Ours,
+    /// ([`DryPolls`](crate::DryPolls)). Default 15, 0 (each one polls) to 254; 255: none comes sooner. Ours,
     /// assumed; measured with a server of one connection: with 0 it polls 2.0 times a request in place of 1.1, and
     /// answers 0.88 to 0.97 of the requests.
     pub poll_early: u8,
+    /// After so many in a row in vain that came later than `poll_dry`, as many are left out after each one in vain as
+    /// of the early ones ([`DryPolls`](crate::DryPolls)). Default 8, 1 to 255. Ours, measured with a server of one
+    /// connection whose requests take longer than `poll_dry`: it polls 1.08 times a request in place of 1.64. With 1,
+    /// some of those of 64 connections would be left out as well.
+    pub poll_vain: u8,
     /// For how long a worker that drains its injector on the heels of who fills it puts off the next look, so that more
     /// comes together ([`Coalescing`](crate::Coalescing)). Default 1 us, 0 (never) to 100 us. Ours, measured with
     /// batches of 1,000 short tasks from outside: 500 ns to 4 us take 0.6 to 0.7 of the time with two workers, and 0.5
@@ -180,6 +185,7 @@ impl Default for Config {
             poll_interval: Nanos::from_micros(200),
             poll_dry: Nanos::from_micros(20),
             poll_early: 15,
+            poll_vain: 8,
             coalesce: Nanos::from_micros(1),
             sentinel_interval: Nanos::from_micros(500),
             slot_polls_max: 3,

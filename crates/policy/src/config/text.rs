@@ -58,6 +58,7 @@ names! {
     "poll-interval" => poll_interval;
     "poll-dry" => poll_dry;
     "poll-early" => poll_early;
+    "poll-vain" => poll_vain;
     "coalesce" => coalesce;
     "sentinel" => sentinel_interval;
     "slot-polls" => slot_polls_max;
@@ -406,7 +407,7 @@ mod tests {
     /// It is read into that, and written back under it.
     #[test]
     fn each_name_has_its_own_field() {
-        let text = "poll-early=6,look-up=1ms,observe=4,timer-looks=5,timer-slack-div=3,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
+        let text = "poll-early=6,poll-vain=7,look-up=1ms,observe=4,timer-looks=5,timer-slack-div=3,short-waker=2,probe-every=9,filter-looks=5,sets-wakees=2s,sets-known-after=3,export-batch=17,\
                     numa-llc=3,numa-queues-up=4,numa-looks=6,steal-cheap=7,wake-cost-first=11us,wake-cost-least=2us,\
                     wake-cost-most=99us,wake-cost-kept=12us,wake-cost-look=7ms,wake-cost-burst=3,\
                     solo-window=3ms,solo-gain=4,solo-hold=5ms,solo-pause=6ms,solo-moves=7,solo-run=8us,overtake-poll=9us,overtake-time=4ms,bind-slack=1,bind-div=3,bind-patience=4ms,bind-pause=5ms,bind-rescue=6,\
@@ -414,7 +415,8 @@ mod tests {
         check(
             text,
             |c| {
-                (c.look_up, c.observed, c.poll_early) = (Nanos::from_millis(1), 4, 6);
+                (c.look_up, c.observed) = (Nanos::from_millis(1), 4);
+                (c.poll_early, c.poll_vain) = (6, 7);
                 (c.timers.looks, c.timers.slack_div) = (5, 3);
                 (c.wake_groups.waker_runs, c.idle_filter.probe_every, c.idle_filter.looks) = (2, 9, 5);
                 let sets = &mut c.aggregation;

@@ -26,6 +26,7 @@ impl Config {
         within("spin_probe", self.spin_probe, 1..=u8::MAX)?;
         within("poll_interval", self.poll_interval, span(0, SECOND))?;
         within("poll_dry", self.poll_dry, span(0, SECOND))?;
+        within("poll_vain", self.poll_vain, 1..=u8::MAX)?;
         within("coalesce", self.coalesce, span(0, 100_000))?;
         within("sentinel_interval", self.sentinel_interval, span(20_000, SECOND))?;
         within("slot_polls_max", self.slot_polls_max, 1..=u32::MAX)?;

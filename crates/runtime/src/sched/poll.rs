@@ -47,8 +47,7 @@ impl Worker {
         }
     }
 
-    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if nobody has for a while,
-    /// or if that has paid of late.
+    /// A worker that has run dry: before it goes far, or announces itself as idle, it polls, if that has paid of late.
     pub(super) fn take_polled(&mut self, now: Nanos) -> Option<Runnable> {
         if !self.reactor().is_used() {
             return None;
@@ -59,14 +58,13 @@ impl Worker {
         if !shard.is_unpolled() {
             return None;
         }
-        let is_early = now.since(Nanos(shard.polled_at())) < config.poll_dry;
-        if is_early && !self.early_polls.are_worth_it(config) {
+        let since = now.since(Nanos(shard.polled_at()));
+        if !self.dry_polls.are_worth_it(since, config) {
             return None;
         }
         let has_woken = self.poll_at_once()?;
-        if is_early {
-            self.early_polls.ended(has_woken, &self.context.shared.policy.config);
-        }
+        let config = &self.context.shared.policy.config;
+        self.dry_polls.ended(since, has_woken, config);
         if !has_woken {
             return None;
         }
@@ -418,7 +416,7 @@ mod tests {
         assert_eq!(polls(), 1);
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1, "in vain");
         assert_eq!(polls_of_dry(&mut worker, 19_999, 10), 0);
-        assert_eq!(polls_of_dry(&mut worker, 20_000, 10), 10);
+        assert_eq!(polls_of_dry(&mut worker, 20_000, 1), 1);
     }
 
     /// After one in vain fifteen are left out, until one brings something.
@@ -427,15 +425,26 @@ mod tests {
         let (still, mut worker, source, [socket, mut peer]) = beside_a_socket();
         assert_eq!(polls_of_dry(&mut worker, 0, 161), 11);
         assert_eq!(
-            polls_of_dry(&mut worker, 20_000, 160),
-            160,
-            "these are not early, and say nothing of those that are"
+            polls_of_dry(&mut worker, 20_000, 7 + 160),
+            7 + 10,
+            "these are late, and say nothing of those that are early"
         );
         assert_eq!(polls_of_dry(&mut worker, 0, 15), 0);
         something_comes(&source, &socket, &mut peer);
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1);
         assert_eq!(still.shared.workers[0].counters.io_events.get(), 1);
         assert_eq!(polls_of_dry(&mut worker, 0, 1), 1, "it has paid");
+    }
+
+    /// Those in vain are as with a single connection, whose client has yet to read the answer.
+    #[test]
+    fn who_has_run_dry_after_a_while_polls_as_long_as_that_pays() {
+        let (_still, mut worker, source, [socket, mut peer]) = beside_a_socket();
+        assert_eq!(polls_of_dry(&mut worker, 20_000, 8), 8);
+        assert_eq!(polls_of_dry(&mut worker, 20_000, 15), 0);
+        something_comes(&source, &socket, &mut peer);
+        assert_eq!(polls_of_dry(&mut worker, 20_000, 9), 9, "the first has paid");
+        assert_eq!(polls_of_dry(&mut worker, 20_000, 15), 0);
     }
 
     #[test]

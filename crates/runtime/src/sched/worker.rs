@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use quadrille_policy::{
-    Bursts, Cause, Coalescing, EarlyPolls, Found, Gates, Level, Nanos, Overtaking, Pace, Profit, Reserve, Rng, Spins,
+    Bursts, Cause, Coalescing, DryPolls, Found, Gates, Level, Nanos, Overtaking, Pace, Profit, Reserve, Rng, Spins,
     Streaks, WorkerId,
 };
 use quadrille_topology::PuSet;
@@ -90,8 +90,8 @@ pub(crate) struct Worker {
     pub(super) spins: Spins,
     /// How lingering for long has paid.
     pub(super) lingers: Spins,
-    /// How polls have paid that came sooner than `poll-dry` says.
-    pub(super) early_polls: EarlyPolls,
+    /// How its polls have paid when it had run dry.
+    pub(super) dry_polls: DryPolls,
     pub(super) coalescing: Coalescing,
 }
 
@@ -132,7 +132,7 @@ impl Worker {
             catch: Catch::new(),
             spins: Spins::default(),
             lingers: Spins::default(),
-            early_polls: EarlyPolls::default(),
+            dry_polls: DryPolls::default(),
             coalescing: Coalescing::default(),
             context: Context::new(shared, id, local, Rng::new(seed), now),
         }
