@@ -2,6 +2,9 @@
 
 use crate::{Nanos, Policy, WorkerId};
 
+/// A sleep that has ended later counts as this.
+const LATE_MOST: Nanos = Nanos::from_micros(400);
+
 impl Policy {
     /// Those for whom `worker` may fire, if they sleep: of its cache those with a higher number. With both directions
     /// nobody would come to have fewer timers.
@@ -39,15 +42,44 @@ impl Policy {
         &self.plan.llcs[self.plan.workers[worker.index()].llc.index()].workers
     }
 
-    /// By how much timers of `worker` may be late to expire with others, of `slack`: less where one fires for others
-    /// ([`Timers::slack_div`](crate::Timers::slack_div)), since that one gets up once where each of them did.
+    /// By how much timers of `worker` may be late to expire with others, of `slack`, given how late it is [on
+    /// average](Self::late) anyway: where one fires for others, that is taken off, down to what
+    /// [`Timers::slack_div`](crate::Timers::slack_div) leaves, since that one gets up once where each of them did.
     #[must_use]
-    pub fn timer_slack(&self, worker: WorkerId, slack: Nanos) -> Nanos {
+    pub fn timer_slack(&self, worker: WorkerId, slack: Nanos, late: Nanos) -> Nanos {
         if self.fires_along() && self.behind_cache_of(worker).len() > 1 {
-            Nanos(slack.0 / u64::from(self.config.timers.slack_div.max(1)))
+            let least = slack.0 / u64::from(self.config.timers.slack_div.max(1));
+            Nanos(slack.0.saturating_sub(late.0).max(least))
         } else {
             slack
         }
+    }
+
+    /// How late a worker's sleeps have ended of late that were to end by themselves: an average over some eight, of
+    /// which one counts as 400 us at most, so that a machine that was not run for a while is not taken for a slow one.
+    ///
+    /// ```
+    /// use quadrille_policy::{Nanos, Policy};
+    ///
+    /// let late = (0..100).fold(Nanos(0), |late, _| Policy::late(late, Nanos::from_micros(30)));
+    /// assert!((29_900..=30_000).contains(&late.0));
+    /// assert!(Policy::late(late, Nanos::from_millis(50)) < Nanos::from_micros(77));
+    /// ```
+    #[must_use]
+    pub fn late(average: Nanos, measured: Nanos) -> Nanos {
+        let measured = measured.min(LATE_MOST);
+        // Rounded up, so that it comes down to nothing, and not to seven.
+        Nanos(average.0 - average.0.div_ceil(8) + measured.0 / 8)
+    }
+
+    /// For how long tasks that timers have just woken may wait before somebody is woken for them, given what that
+    /// costs: for as long as timers may be late, but for no longer than [`look_up`](crate::Config::look_up). They run
+    /// in the order of their deadlines, so that the first of a batch, which has been late by the slack, does not wait,
+    /// and the last, which was due just now, waits for the slack at most.
+    #[inline]
+    #[must_use]
+    pub fn wake_cost_for_timers(&self, wake_cost: Nanos, slack: Nanos) -> Nanos {
+        wake_cost.max(slack.min(self.config.look_up))
     }
 
     /// For how long beyond the first of its timers, which may be late by `slack`, a worker sleeps so that the one which
@@ -146,22 +178,52 @@ mod tests {
 
     #[test]
     fn the_slack_is_less_where_one_fires_for_others() {
-        for (machine, config, expected) in [
-            ("llc:2 core:2", "default", 45),
-            ("llc:2 core:2", "timer-slack-div=3", 30),
-            ("llc:2 core:2", "timer-looks=0", 90),
+        for (machine, config, late, expected) in [
+            ("llc:2 core:2", "default", 0, 90),
+            ("llc:2 core:2", "default", 30, 60),
+            ("llc:2 core:2", "default", 45, 45),
+            ("llc:2 core:2", "default", 400, 45),
+            ("llc:2 core:2", "timer-slack-div=3", 400, 30),
+            ("llc:2 core:2", "timer-slack-div=1", 400, 90),
+            ("llc:2 core:2", "timer-looks=0", 400, 90),
             // Nobody's timers are fired along, so nobody pays for it.
-            ("llc:2 core:2", "short-runs=0", 90),
-            ("core:2", "short-runs=0", 90),
-            ("llc:2 core:1", "default", 90),
+            ("llc:2 core:2", "short-runs=0", 400, 90),
+            ("core:2", "short-runs=0", 400, 90),
+            ("llc:2 core:1", "default", 400, 90),
         ] {
             let config: Config = config.parse().unwrap();
             let plan = Plan::compile(&machine.parse().unwrap(), &config.plan_options(None)).unwrap();
             let policy = Policy::new(config, plan);
             for worker in [0, 1].map(WorkerId) {
-                let slack = policy.timer_slack(worker, Nanos::from_micros(90));
-                assert_eq!(slack, Nanos::from_micros(expected), "{machine}, {worker:?}");
+                let slack = policy.timer_slack(worker, Nanos::from_micros(90), Nanos::from_micros(late));
+                assert_eq!(slack, Nanos::from_micros(expected), "{machine}, {worker:?}, {late}");
             }
+        }
+    }
+
+    #[test]
+    fn sleeps_that_end_on_time_again_are_not_late_for_long() {
+        let late = |average, measured: u64| Policy::late(average, Nanos::from_micros(measured));
+        let once = late(Nanos(0), 1_000_000);
+        assert_eq!(once, Nanos::from_micros(50), "an outlier");
+        assert!((0..8).fold(once, |average, _| late(average, 0)) < Nanos::from_micros(20));
+        assert_eq!((0..200).fold(once, |average, _| late(average, 0)), Nanos(0));
+        let most = (0..200).fold(once, |average, _| late(average, 1_000_000));
+        assert!(
+            most <= Nanos::from_micros(400) && most > Nanos::from_micros(399),
+            "{most}"
+        );
+    }
+
+    /// What the slack is less than counts as the slack, up to a look up.
+    #[test]
+    fn what_timers_wake_waits_for_the_slack_before_somebody_is_woken_for_it() {
+        let config = Config::default();
+        let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
+        let policy = Policy::new(config, plan);
+        let cost = |wake, slack| policy.wake_cost_for_timers(Nanos::from_micros(wake), Nanos::from_micros(slack));
+        for (wake, slack, expected) in [(10, 90, 90), (91, 90, 91), (10, 0, 10), (10, 5_000, 100)] {
+            assert_eq!(cost(wake, slack), Nanos::from_micros(expected));
         }
     }
 
@@ -170,7 +232,7 @@ mod tests {
         let mut config = Config::default();
         config.timers.slack_div = 0;
         let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
-        let slack = Policy::new(config, plan).timer_slack(WorkerId(0), Nanos::from_micros(90));
+        let slack = Policy::new(config, plan).timer_slack(WorkerId(0), Nanos::from_micros(90), Nanos(1));
         assert_eq!(slack, Nanos::from_micros(90));
     }
 

@@ -274,12 +274,12 @@ impl Builder {
     }
 
     /// How late a timer may be so that a worker which sleeps gets up once for several: those that expire within so long
-    /// of the first fire with the last of them. Where a cache has several workers it is half of that
-    /// ([`Timers::slack_div`](crate::policy::Timers::slack_div)), since one of them then fires for all, unless the
-    /// policy has that off (`timer-looks=0`). A timer with none near it is not delayed, unless the first worker of the
-    /// cache is about to get up anyway, and would fire it along: then by 100 us at most. Default: 90 us, with which
-    /// 1,000 tasks that sleep 1 to 10 ms are late by 33 us at the median on two workers of a virtual machine, by 59 on
-    /// one; zero wakes for each.
+    /// of the first fire with the last of them. Where a cache has several workers one of them fires for all, unless the
+    /// policy has that off (`timer-looks=0`); then it is less by as much as the sleeps of that one end late, down to
+    /// half of it ([`Timers::slack_div`](crate::policy::Timers::slack_div)). A timer with none near it is not delayed,
+    /// unless the first worker of the cache is about to get up anyway, and would fire it along: then by 100 us at most.
+    /// Default: 90 us, with which 1,000 tasks that sleep 1 to 10 ms are late by 46 us at the median on a virtual
+    /// machine whose sleeps end on time; zero wakes for each.
     pub fn timer_slack(mut self, slack: Duration) -> Self {
         self.timer_slack = slack;
         self

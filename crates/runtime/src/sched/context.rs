@@ -78,6 +78,8 @@ pub(crate) struct Context {
     pub(super) in_batch: Cell<bool>,
     /// Where the next look at timers of others begins.
     pub(super) pulls_from: Cell<usize>,
+    /// How late its sleeps have ended lately that ended by themselves.
+    pub(super) late: Cell<Nanos>,
     /// Whether the kernel ends the waits of this thread when they are due: once it has slept for a timer.
     pub(super) wakes_on_time: Cell<bool>,
     /// The pause of the clock in which the worker has the turn, while it does not sleep; zero: in none.
@@ -181,6 +183,7 @@ impl Context {
             has_turn: Cell::new(0),
             turn_since: Cell::new(0),
             pulls_from: Cell::new(0),
+            late: Cell::new(Nanos(0)),
             wakes_on_time: Cell::new(false),
             shared,
         }

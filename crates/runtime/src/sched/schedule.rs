@@ -191,20 +191,29 @@ impl Context {
         let _woken = self.offer_burst(Nanos(0));
     }
 
+    /// The same of what timers have woken, which may wait for as long as they may be late.
+    pub(super) fn offer_fired(&self) {
+        let cost = self
+            .shared
+            .policy
+            .wake_cost_for_timers(self.shared.wake_cost(), self.shared.timer_slack);
+        let _woken = self.offer_watched::<false>(Nanos(0), cost);
+    }
+
     /// The same of the only task of ours, which we run next whatever others do: nobody has to watch it.
     pub(super) fn offer_next(&self) {
-        let _woken = self.offer_watched::<true>(Nanos(0));
+        let _woken = self.offer_watched::<true>(Nanos(0), self.shared.wake_cost());
     }
 
     /// The same if the last of what will follow is expected to wait so long. Whether somebody was woken.
     #[inline]
     fn offer_burst(&self, burst: Nanos) -> bool {
-        self.offer_watched::<false>(burst)
+        self.offer_watched::<false>(burst, self.shared.wake_cost())
     }
 
     /// The same; `WATCHED`: somebody is known to come to it.
     #[inline]
-    fn offer_watched<const WATCHED: bool>(&self, burst: Nanos) -> bool {
+    fn offer_watched<const WATCHED: bool>(&self, burst: Nanos, wake_cost: Nanos) -> bool {
         let sleepers = &self.shared.sleepers;
         // Who ends a batch tells others of all of it.
         if !sleepers.idle.caches.any() || self.in_batch.get() {
@@ -218,7 +227,7 @@ impl Context {
             queued: u32::try_from(self.local.len()).unwrap_or(u32::MAX),
             average_run: self.average_run.get(),
             burst,
-            wake_cost: self.shared.wake_cost(),
+            wake_cost,
         };
         // Where wake-ups have a price it mostly ends here: what does not pay while nobody searches never does, and with
         // a sentinel, or `WATCHED`, nobody is owed anything (O).

@@ -456,6 +456,10 @@ impl Host for Bed<'_> {
         alarm
     }
 
+    fn was_due(&mut self, time: u64) {
+        self.context.got_up_for(time);
+    }
+
     fn sentinel_look(&mut self) -> Look {
         self.context.me().counters.sentinel_looks.add(1);
         let now = Nanos(clock::nanos());

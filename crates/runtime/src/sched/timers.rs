@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 
-use quadrille_policy::{LlcId, Nanos, WorkerId};
+use quadrille_policy::{LlcId, Nanos, Policy, WorkerId};
 
 use super::alarms::Alarm;
 use super::context::Context;
@@ -56,7 +56,7 @@ impl Context {
         if first <= now {
             return Alarm::Now;
         }
-        let end = timers.end_of_batch(self.shared.policy.timer_slack(self.id, slack).0);
+        let end = timers.end_of_batch(self.shared.policy.timer_slack(self.id, slack, self.late.get()).0);
         if end == u64::MAX {
             // Somebody has unset it meanwhile.
             return Alarm::Never;
@@ -64,6 +64,12 @@ impl Context {
         let time = end.max(first.saturating_add(self.left_to_first(now, slack.0)));
         let left = time.saturating_sub(now);
         Alarm::At { time, left }
+    }
+
+    /// It has slept until then, and the system has let it go on now.
+    pub(super) fn got_up_for(&self, time: u64) {
+        let late = Nanos(self.shared.clock.now().saturating_sub(time));
+        self.late.set(Policy::late(self.late.get(), late));
     }
 
     /// For how long beyond the first of our timers we leave them to whom they are fired along by (F d).
@@ -200,7 +206,7 @@ impl Context {
                 0 => {}
                 // What is found in other queues before it is followed by `name_successor`.
                 1 if self.me().slot.is_empty() && self.bound.len() == 0 => self.offer_next(),
-                _ => self.offer(),
+                _ => self.offer_fired(),
             }
         }
         fired

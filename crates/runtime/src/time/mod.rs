@@ -8,7 +8,7 @@
 //! another that is up fires it along: there is no thread of timers, but for those that outlast their runtime. If that
 //! worker is held up by a task that does not give way, another one fires it within two sentinel intervals (2 x 500 us),
 //! as long as some worker is free. On an idle worker timers within [`timer_slack`](crate::Builder::timer_slack) (90 us;
-//! 45 where several workers share a cache) of the first fire together.
+//! down to 45 where several workers share a cache and its sleeps end late) of the first fire together.
 
 pub(crate) mod clock;
 pub mod delay_queue;

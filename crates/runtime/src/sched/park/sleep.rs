@@ -73,6 +73,9 @@ pub(crate) trait Host {
         false
     }
 
+    /// A sleep has ended, by itself, that was to last until then.
+    fn was_due(&mut self, _time: u64) {}
+
     /// How long this worker may sleep for its own sake: until its first timer. A clock that stands may jump to that if
     /// the caller has seen that it may, and has polled since.
     fn alarm(&mut self, _may_jump: bool) -> Alarm {
@@ -220,6 +223,9 @@ impl Sleepers {
                 None => word.wait(until),
                 Some((shard, polls)) => word.wait_polling(*shard, || host.poll(polls, until)),
             };
+            if ended == Wait::TimedOut && left.is_some() && until == left {
+                host.was_due(alarm.time());
+            }
             match ended {
                 Wait::Token => return Risen::Token,
                 Wait::Events => return Risen::Events,

@@ -2,11 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Wake, Waker};
 
-use quadrille_policy::Nanos;
+use quadrille_policy::{Nanos, SetId};
 
 use crate::sched::alarms::Alarm;
 use crate::sched::still::Still;
 use crate::sys::clock;
+use crate::task::spawn::{Options, allocate};
 use crate::time::SLACK;
 
 /// Counts how often it was called.
@@ -139,11 +140,13 @@ fn who_is_fired_for_leaves_the_first_the_slack_to_come_by() {
     );
 }
 
+/// How late it is anyway is taken off, down to a half.
 #[test]
-fn timers_expire_together_within_half_of_the_slack_where_one_fires_for_others() {
-    let last_of_two = |machine: &str, policy: &str, between: u64| {
+fn timers_expire_together_within_what_is_left_of_the_slack_where_one_fires_for_others() {
+    let last_of_two = |machine: &str, policy: &str, late: u64, between: u64| {
         let mut still = Still::new(machine, policy);
         let worker = still.worker(0);
+        worker.context.late.set(Nanos(late));
         let due = clock::nanos() + 1_000_000_000;
         for time in [due, due + between] {
             assert!(worker.context.set_timer(time, Waker::noop().clone()).is_ok());
@@ -153,11 +156,54 @@ fn timers_expire_together_within_half_of_the_slack_where_one_fires_for_others() 
         };
         time - due
     };
-    assert_eq!(last_of_two("core:2", "default", 45_000), 45_000);
-    assert_eq!(last_of_two("core:2", "default", 45_001), 0);
-    assert_eq!(last_of_two("core:2", "timer-looks=0", 90_000), 90_000);
-    assert_eq!(last_of_two("core:1", "default", 90_000), 90_000);
-    assert_eq!(last_of_two("core:1", "default", 90_001), 0);
+    for (late, slack) in [(0, 90_000), (20_000, 70_000), (45_000, 45_000), (400_000, 45_000)] {
+        assert_eq!(last_of_two("core:2", "default", late, slack), slack);
+        assert_eq!(last_of_two("core:2", "default", late, slack + 1), 0);
+    }
+    for late in [0, 400_000] {
+        assert_eq!(last_of_two("core:2", "timer-looks=0", late, 90_000), 90_000);
+        assert_eq!(last_of_two("core:1", "default", late, 90_000), 90_000);
+        assert_eq!(last_of_two("core:1", "default", late, 90_001), 0);
+    }
+}
+
+#[test]
+fn a_worker_knows_how_late_its_sleeps_end() {
+    let mut still = Still::new("core:2", "default");
+    let worker = still.worker(0);
+    let late = || worker.context.late.get();
+    assert_eq!(late(), Nanos(0));
+    (0..100).for_each(|_| worker.context.got_up_for(clock::nanos() - 100_000));
+    assert!(late() > Nanos(99_000), "{}", late());
+    (0..200).for_each(|_| worker.context.got_up_for(u64::MAX));
+    assert_eq!(late(), Nanos(0), "it was early, or the timer was gone");
+}
+
+/// Whether the other worker is woken if so many tasks are queued that take 2 us each; `fired`: timers have woken them.
+/// Waking costs 10 us.
+fn woken_for(tasks: u32, fired: bool) -> bool {
+    let mut still = Still::new("core:2", "default");
+    let worker = still.worker(0);
+    still.announce(1);
+    assert!(still.shared.sleepers.take_duty(1));
+    worker.context.average_run.set(Nanos(2_000));
+    let policy = still.shared.new_policy(Some(worker.context.id), SetId::NONE);
+    for _ in 0..tasks {
+        let (task, _handle) = allocate(&still.shared, None, policy, Options::default(), async {});
+        worker.context.local.push(task);
+    }
+    if fired {
+        worker.context.offer_fired();
+    } else {
+        worker.context.offer();
+    }
+    !still.is_idle(1)
+}
+
+#[test]
+fn nobody_is_woken_for_what_timers_have_woken_within_the_slack() {
+    assert!(!woken_for(5, false) && woken_for(6, false));
+    assert!(!woken_for(45, true) && woken_for(46, true));
 }
 
 /// Who is awake should have come to its timer after a look up; who sleeps may be late by the slack, too.
