@@ -2,7 +2,7 @@
 
 use crate::{Config, Nanos};
 
-/// [`Config::poll_early`]: no poll is early.
+/// [`Config::poll_early`]: no poll is early; [`Config::poll_vain`]: no late one is left out.
 const NEVER: u8 = u8::MAX;
 
 /// How a worker's last polls have ended that it made when it had run dry, and so whether it makes the next. A worker
@@ -78,7 +78,7 @@ impl DryPolls {
         } else {
             self.late_in_vain.saturating_add(1)
         };
-        if self.late_in_vain >= config.poll_vain && config.poll_early < NEVER {
+        if config.poll_vain < NEVER && config.poll_early < NEVER && self.late_in_vain >= config.poll_vain {
             self.late_in_vain = config.poll_vain;
             self.late_left_out = config.poll_early;
         }
@@ -137,7 +137,8 @@ mod tests {
         assert_eq!(polls("poll-early=0", LATE, 1000, never), 1000);
         assert_eq!(polls("poll-early=255", LATE, 1000, never), 1000);
         assert_eq!(polls("poll-vain=1", LATE, 1600, never), 100);
-        assert_eq!(polls("poll-vain=255", LATE, 254 + 160, never), 254 + 10);
+        assert_eq!(polls("poll-vain=254", LATE, 253 + 160, never), 253 + 10);
+        assert_eq!(polls("poll-vain=255", LATE, 1000, never), 1000, "none is left out");
         assert_eq!(polls("poll-dry=0ns", EARLY, 7 + 1600, never), 7 + 100, "each is late");
     }
 

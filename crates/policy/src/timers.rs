@@ -72,14 +72,19 @@ impl Policy {
         Nanos(average.0 - average.0.div_ceil(8) + measured.0 / 8)
     }
 
-    /// For how long tasks that timers have just woken may wait before somebody is woken for them, given what that
-    /// costs: for as long as timers may be late, but for no longer than [`look_up`](crate::Config::look_up). They run
-    /// in the order of their deadlines, so that the first of a batch, which has been late by the slack, does not wait,
-    /// and the last, which was due just now, waits for the slack at most.
+    /// For how long tasks may wait that timers have just woken, with a worker that has nothing else to do, before
+    /// somebody is woken for them, given what that costs: for as long as timers may be late, but for no longer than
+    /// [`look_up`](crate::Config::look_up), 100 us. They run in the order of their deadlines, so that the first of a
+    /// batch, which has been late by the slack, does not wait, and the last, which was due just now, waits for the
+    /// slack at most. What it costs alone decides where nobody fires for others (`timer-looks`, `short-runs`).
     #[inline]
     #[must_use]
-    pub fn wake_cost_for_timers(&self, wake_cost: Nanos, slack: Nanos) -> Nanos {
-        wake_cost.max(slack.min(self.config.look_up))
+    pub fn patience_of_timers(&self, wake_cost: Nanos, slack: Nanos) -> Nanos {
+        if self.fires_along() {
+            wake_cost.max(slack.min(self.config.look_up))
+        } else {
+            wake_cost
+        }
     }
 
     /// For how long beyond the first of its timers, which may be late by `slack`, a worker sleeps so that the one which
@@ -215,15 +220,19 @@ mod tests {
         );
     }
 
-    /// What the slack is less than counts as the slack, up to a look up.
     #[test]
     fn what_timers_wake_waits_for_the_slack_before_somebody_is_woken_for_it() {
-        let config = Config::default();
-        let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
-        let policy = Policy::new(config, plan);
-        let cost = |wake, slack| policy.wake_cost_for_timers(Nanos::from_micros(wake), Nanos::from_micros(slack));
+        let cost = |config: &str, wake, slack| {
+            let config: Config = config.parse().unwrap();
+            let plan = Plan::compile(&"core:2".parse().unwrap(), &config.plan_options(None)).unwrap();
+            let policy = Policy::new(config, plan);
+            policy.patience_of_timers(Nanos::from_micros(wake), Nanos::from_micros(slack))
+        };
         for (wake, slack, expected) in [(10, 90, 90), (91, 90, 91), (10, 0, 10), (10, 5_000, 100)] {
-            assert_eq!(cost(wake, slack), Nanos::from_micros(expected));
+            assert_eq!(cost("default", wake, slack), Nanos::from_micros(expected));
+        }
+        for off in ["timer-looks=0", "short-runs=0", "baseline"] {
+            assert_eq!(cost(off, 10, 90), Nanos::from_micros(10), "{off}");
         }
     }
 

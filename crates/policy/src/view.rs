@@ -96,7 +96,8 @@ pub struct UnparkView {
     /// ([`Bursts`](crate::Bursts)); else zero.
     pub burst: Nanos,
     /// Measured cost from an unpark to the first instruction of the woken worker, plus the waker's system call, plus
-    /// what is lost where others want the CPUs ([`Contention`](crate::Contention)).
+    /// what is lost where others want the CPUs ([`Contention`](crate::Contention)). For tasks that timers have woken as
+    /// long as they may wait, if that is longer ([`patience_of_timers`](crate::Policy::patience_of_timers)).
     pub wake_cost: Nanos,
 }
 

@@ -275,7 +275,7 @@ impl Builder {
 
     /// How late a timer may be so that a worker which sleeps gets up once for several: those that expire within so long
     /// of the first fire with the last of them. Where a cache has several workers one of them fires for all, unless the
-    /// policy has that off (`timer-looks=0`); then it is less by as much as the sleeps of that one end late, down to
+    /// policy has that off (`timer-looks=0`); then it is less by as much as a worker's own sleeps end late, down to
     /// half of it ([`Timers::slack_div`](crate::policy::Timers::slack_div)). A timer with none near it is not delayed,
     /// unless the first worker of the cache is about to get up anyway, and would fire it along: then by 100 us at most.
     /// Default: 90 us, with which 1,000 tasks that sleep 1 to 10 ms are late by 46 us at the median on a virtual

@@ -23,8 +23,8 @@ use crate::workloads::random::Random;
 use crate::workloads::samples::Samples;
 
 /// For how long the one thread waits for more sleeps after the first is due. quadrille's workers do as long by default
-/// where several share a cache (half of `Builder::timer_slack`, since one fires for all).
-const SLACK: Duration = Duration::from_micros(45);
+/// where sleeps end on time (`Builder::timer_slack`).
+const SLACK: Duration = Duration::from_micros(90);
 
 /// A deadline that never comes in a run.
 const FAR: Duration = Duration::from_secs(10);

@@ -99,14 +99,14 @@ pub struct Config {
     /// times as often, and take 1.05 to 1.15 times the CPU a request.
     pub poll_dry: Nanos,
     /// Of the polls that would come sooner than `poll_dry`, so many are left out after one in vain
-    /// ([`DryPolls`](crate::DryPolls)). Default 15, 0 (each one polls) to 254; 255: none comes sooner. Ours,
-    /// assumed; measured with a server of one connection: with 0 it polls 2.0 times a request in place of 1.1, and
-    /// answers 0.88 to 0.97 of the requests.
+    /// ([`DryPolls`](crate::DryPolls)). Default 15, 0 (each one polls) to 254; 255: none comes sooner, and no late one
+    /// is left out. Ours, assumed; measured with a server of one connection: with 0 it polls 2.0 times a request in
+    /// place of 1.1, and answers 0.88 to 0.97 of the requests.
     pub poll_early: u8,
     /// After so many in a row in vain that came later than `poll_dry`, as many are left out after each one in vain as
-    /// of the early ones ([`DryPolls`](crate::DryPolls)). Default 8, 1 to 255. Ours, measured with a server of one
-    /// connection whose requests take longer than `poll_dry`: it polls 1.08 times a request in place of 1.64. With 1,
-    /// some of those of 64 connections would be left out as well.
+    /// of the early ones ([`DryPolls`](crate::DryPolls)). Default 8, 1 to 254; 255: none is left out. Ours, measured
+    /// with a server of one connection whose requests take longer than `poll_dry`: it polls 1.08 times a request in
+    /// place of 1.64. With 1, some of those of 64 connections would be left out as well.
     pub poll_vain: u8,
     /// For how long a worker that drains its injector on the heels of who fills it puts off the next look, so that more
     /// comes together ([`Coalescing`](crate::Coalescing)). Default 1 us, 0 (never) to 100 us. Ours, measured with

@@ -191,13 +191,9 @@ impl Context {
         let _woken = self.offer_burst(Nanos(0));
     }
 
-    /// The same of what timers have woken, which may wait for as long as they may be late.
-    pub(super) fn offer_fired(&self) {
-        let cost = self
-            .shared
-            .policy
-            .wake_cost_for_timers(self.shared.wake_cost(), self.shared.timer_slack);
-        let _woken = self.offer_watched::<false>(Nanos(0), cost);
+    /// The same of what may wait for so long, whatever waking costs.
+    pub(super) fn offer_patiently(&self, patience: Nanos) {
+        let _woken = self.offer_watched::<false>(Nanos(0), patience);
     }
 
     /// The same of the only task of ours, which we run next whatever others do: nobody has to watch it.

@@ -66,10 +66,12 @@ impl Context {
         Alarm::At { time, left }
     }
 
-    /// It has slept until then, and the system has let it go on now.
+    /// It has slept until then, and the system has let it go on now. A signal may have ended the sleep before, which
+    /// says nothing.
     pub(super) fn got_up_for(&self, time: u64) {
-        let late = Nanos(self.shared.clock.now().saturating_sub(time));
-        self.late.set(Policy::late(self.late.get(), late));
+        if let Some(late) = self.shared.clock.now().checked_sub(time) {
+            self.late.set(Policy::late(self.late.get(), Nanos(late)));
+        }
     }
 
     /// For how long beyond the first of our timers we leave them to whom they are fired along by (F d).
@@ -155,19 +157,28 @@ impl Context {
     /// Fires what has expired here. Whether there was anything.
     #[inline]
     pub(super) fn fire(&self) -> bool {
+        self.fire_patiently(|shared| shared.wake_cost())
+    }
+
+    /// The same; somebody is woken for what that has woken if it would wait for longer than `patience`.
+    #[inline]
+    fn fire_patiently(&self, patience: impl FnOnce(&Shared) -> Nanos) -> bool {
         let now = self.shared.clock.at(self.now.get().0);
         if self.me().timers.first() > now {
             return false;
         }
-        let fired = self.fire_of(self.id.index(), now);
+        let fired = self.fire_of(self.id.index(), now, patience(&self.shared));
         self.me().counters.timers.add(fired);
         fired > 0
     }
 
     /// The same for a worker that is up and has nothing else to do. It fires along what has expired with some that
     /// sleep, as far as policy lets it, so that they have fewer timers from then on.
+    ///
+    /// What they wake may wait for as long as they may be late: it is not behind anything else here.
     fn fire_and_pull(&self) -> bool {
-        if !self.fire() {
+        let patience = |shared: &Shared| shared.policy.patience_of_timers(shared.wake_cost(), shared.timer_slack);
+        if !self.fire_patiently(patience) {
             return false;
         }
         let shared = &*self.shared;
@@ -178,7 +189,7 @@ impl Context {
             self.pulls_from.set(next + 1);
             let other = sleepers[next];
             if shared.timers_of(other.0).first() <= now && self.fires_for(other) {
-                let pulled = self.fire_of(other.index(), now);
+                let pulled = self.fire_of(other.index(), now, patience(shared));
                 self.me().counters.timers_pulled.add(pulled);
             }
         }
@@ -191,9 +202,10 @@ impl Context {
     }
 
     /// Fires what has expired with a worker. The tasks go to the end of our deque in the order of their deadlines, or
-    /// where the policies want them. How many timers.
+    /// where the policies want them; somebody is woken for them if they would wait for longer than `patience`. How many
+    /// timers.
     #[cold]
-    fn fire_of(&self, worker: usize, now: u64) -> u64 {
+    fn fire_of(&self, worker: usize, now: u64, patience: Nanos) -> u64 {
         self.leaves_task();
         let batch = Batch::begin(self);
         // What a waker calls reaches the context by the thread's pointer, which has to come from our reference: the
@@ -206,7 +218,7 @@ impl Context {
                 0 => {}
                 // What is found in other queues before it is followed by `name_successor`.
                 1 if self.me().slot.is_empty() && self.bound.len() == 0 => self.offer_next(),
-                _ => self.offer_fired(),
+                _ => self.offer_patiently(patience),
             }
         }
         fired
@@ -249,7 +261,7 @@ impl Context {
         if !self.shared.is_overdue(worker, now) {
             return false;
         }
-        let fired = self.fire_of(worker, self.shared.clock.at(now.0));
+        let fired = self.fire_of(worker, self.shared.clock.at(now.0), self.shared.wake_cost());
         self.me().counters.timers_overdue.add(fired);
         fired > 0
     }

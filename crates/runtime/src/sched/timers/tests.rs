@@ -5,6 +5,7 @@ use std::task::{Wake, Waker};
 use quadrille_policy::{Nanos, SetId};
 
 use crate::sched::alarms::Alarm;
+use crate::sched::context::Context;
 use crate::sched::still::Still;
 use crate::sys::clock;
 use crate::task::spawn::{Options, allocate};
@@ -175,35 +176,56 @@ fn a_worker_knows_how_late_its_sleeps_end() {
     assert_eq!(late(), Nanos(0));
     (0..100).for_each(|_| worker.context.got_up_for(clock::nanos() - 100_000));
     assert!(late() > Nanos(99_000), "{}", late());
-    (0..200).for_each(|_| worker.context.got_up_for(u64::MAX));
-    assert_eq!(late(), Nanos(0), "it was early, or the timer was gone");
+    let before = late();
+    (0..100).for_each(|_| worker.context.got_up_for(u64::MAX));
+    assert_eq!(late(), before, "a signal has ended the sleep");
+    (0..100).for_each(|_| worker.context.got_up_for(clock::nanos()));
+    assert!(late() < Nanos(10_000), "{}", late());
 }
 
-/// Whether the other worker is woken if so many tasks are queued that take 2 us each; `fired`: timers have woken them.
-/// Waking costs 10 us.
-fn woken_for(tasks: u32, fired: bool) -> bool {
-    let mut still = Still::new("core:2", "default");
-    let worker = still.worker(0);
+/// Queues so many tasks where it is called.
+struct Queues(u32);
+
+impl Wake for Queues {
+    fn wake(self: Arc<Self>) {
+        Context::with(|context| {
+            let context = context.expect("a worker fires");
+            let policy = context.shared.new_policy(Some(context.id), SetId::NONE);
+            for _ in 0..self.0 {
+                let (task, _handle) = allocate(&context.shared, None, policy, Options::default(), async {});
+                context.local.push(task);
+            }
+        });
+    }
+}
+
+/// Whether the other worker, which is the sentinel, is woken if a timer has woken so many tasks that take 2 us each.
+/// `alone`: who fires it has nothing else to do. Waking costs 10 us.
+fn woken_for(tasks: u32, policy: &str, alone: bool) -> bool {
+    let mut still = Still::new("core:2", policy);
+    let mut worker = still.worker(0);
     still.announce(1);
     assert!(still.shared.sleepers.take_duty(1));
     worker.context.average_run.set(Nanos(2_000));
-    let policy = still.shared.new_policy(Some(worker.context.id), SetId::NONE);
-    for _ in 0..tasks {
-        let (task, _handle) = allocate(&still.shared, None, policy, Options::default(), async {});
-        worker.context.local.push(task);
-    }
-    if fired {
-        worker.context.offer_fired();
+    let now = clock::nanos();
+    let waker = Waker::from(Arc::new(Queues(tasks)));
+    assert!(worker.context.set_timer(now, waker).is_ok());
+    worker.context.now.set(Nanos(now + 1));
+    if alone {
+        assert!(worker.take_fired().is_some());
     } else {
-        worker.context.offer();
+        assert!(worker.context.fire());
     }
     !still.is_idle(1)
 }
 
 #[test]
-fn nobody_is_woken_for_what_timers_have_woken_within_the_slack() {
-    assert!(!woken_for(5, false) && woken_for(6, false));
-    assert!(!woken_for(45, true) && woken_for(46, true));
+fn who_has_nothing_else_to_do_wakes_nobody_for_what_its_timers_have_woken_within_the_slack() {
+    let woken = |tasks, policy, alone| woken_for(tasks, policy, alone);
+    assert!(!woken(45, "default", true) && woken(46, "default", true));
+    for (policy, alone) in [("default", false), ("timer-looks=0", true), ("short-runs=0", true)] {
+        assert!(!woken(5, policy, alone) && woken(6, policy, alone), "{policy}, {alone}");
+    }
 }
 
 /// Who is awake should have come to its timer after a look up; who sleeps may be late by the slack, too.
