@@ -45,7 +45,7 @@ pub struct DryPolls {
     early_left_out: u8,
     /// So many late ones are.
     late_left_out: u8,
-    /// So many late ones in a row were in vain, at most as many as it takes to leave some out.
+    /// So many late ones in a row were in vain; 255: or more.
     late_in_vain: u8,
 }
 
@@ -79,7 +79,6 @@ impl DryPolls {
             self.late_in_vain.saturating_add(1)
         };
         if config.poll_vain < NEVER && config.poll_early < NEVER && self.late_in_vain >= config.poll_vain {
-            self.late_in_vain = config.poll_vain;
             self.late_left_out = config.poll_early;
         }
     }

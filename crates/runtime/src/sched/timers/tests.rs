@@ -221,10 +221,12 @@ fn woken_for(tasks: u32, policy: &str, alone: bool) -> bool {
 
 #[test]
 fn who_has_nothing_else_to_do_wakes_nobody_for_what_its_timers_have_woken_within_the_slack() {
-    let woken = |tasks, policy, alone| woken_for(tasks, policy, alone);
-    assert!(!woken(45, "default", true) && woken(46, "default", true));
+    assert!(!woken_for(45, "default", true) && woken_for(46, "default", true));
     for (policy, alone) in [("default", false), ("timer-looks=0", true), ("short-runs=0", true)] {
-        assert!(!woken(5, policy, alone) && woken(6, policy, alone), "{policy}, {alone}");
+        assert!(
+            !woken_for(5, policy, alone) && woken_for(6, policy, alone),
+            "{policy}, {alone}"
+        );
     }
 }
 
